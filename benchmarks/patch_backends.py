@@ -28,9 +28,8 @@ from solar.describe.local import local_features, patch_cutter
 from solar.describe.patch_backend import PatchBackend, open_patch_backend
 from solar.describe.patch_network import patch_descriptors
 from solar.images import load
-from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
-from solar.images.patch_cutting import GreyPhotos, cut, square_frames
+from solar.images.patch_cutting import REGION, SMALLEST, GreyPhotos, cut, square_frames
 from solar.models import PatchNet
 from solar.models import load as load_model
 from solar.models.graph_export import export_onnx, quantise_onnx

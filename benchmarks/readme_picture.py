@@ -17,7 +17,7 @@ import solar
 from solar.demo import toy
 from solar.models import RetrievalNet
 from solar.search import Hit
-from solar.show.lettering import PAPER, write
+from solar.show.colours import PAPER, write
 from solar.show.ranking_strips import RIGHT, WRONG
 
 OUT = Path(__file__).parents[1] / "docs" / "found.jpg"

@@ -27,9 +27,9 @@ from torch import Tensor, nn
 
 from solar.models import RetrievalNet
 from solar.nn import SecondOrderAttention
-from solar.training.meter import Meter
 from solar.training.network import parameter_groups
 from solar.training.objective import RetrievalLoss, Terms, objective
+from solar.training.progress import Meter
 from solar.training.retrieval_recipe import RetrievalCompute, RetrievalOptimiser
 from solar.training.trainable import TrainableNet
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solar.datasets.place_sources import places_in
 from solar.datasets.places import FolderPhotos, PathArray, Places, listed
+from solar.datasets.training import places_in
 from solar.datasets.training_build import build_training_set
 from solar.datasets.training_set import label_photos
 from solar.demo import toy

@@ -1,5 +1,7 @@
 import json
+import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +10,8 @@ from solar.datasets.training_file import (
     Landmark,
     TrainingFile,
     read_training_file,
+    read_training_pickle,
+    sfm_path,
     write_training_file,
 )
 from solar.errors import SolarError
@@ -109,3 +113,49 @@ def test_another_file_is_refused(
 def test_no_pair_that_agrees_is_told(photos: Path) -> None:
     with pytest.raises(SolarError, match="match in 100 points: lower --least"):
         TrainingFile((photos,), COMPARED, 100).training_set("x")
+
+
+CIDS = ["abcdef123456", "bbcdef123456", "cccdef654321", "dddd00112233"]
+
+
+def pickled(path: Path, content: Any) -> Path:
+    path.write_bytes(pickle.dumps(content, protocol=2))
+    return path
+
+
+def test_a_photo_is_in_folders_named_by_its_end() -> None:
+    assert sfm_path("abcdef123456") == "ims/56/34/12/abcdef123456"
+
+
+def test_a_database_has_one_positive_a_query(tmp_path: Path) -> None:
+    part = {"cids": CIDS, "cluster": [4, 4, 9, 9], "qidxs": [3, 0], "pidxs": [2, 1]}
+    path = pickled(tmp_path / "retrieval-SfM-120k.pkl", {"train": part, "val": part})
+    for cid in CIDS:
+        (tmp_path / sfm_path(cid)).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / sfm_path(cid)).touch()
+    found = read_training_set(path)
+    assert found.queries.tolist() == [0, 3]
+    assert [numbers.tolist() for numbers in found.positives] == [[1], [2]]
+    assert found.landmarks.tolist() == [0, 0, 1, 1]
+    assert found.photos.places[3] == tmp_path / "ims/33/22/11/dddd00112233"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ({"train": {"cids": []}}, "is not a database of photos"),
+        ([1], "is not a database of photos"),
+        (
+            {"train": {"cids": ["a"], "cluster": ["1"], "qidxs": [0], "pidxs": [[1]]}},
+            "names photos that it does not have",
+        ),
+        (
+            {"train": {"cids": ["a"], "cluster": ["1"], "qidxs": [0], "pidxs": []}},
+            "names photos that it does not have",
+        ),
+    ],
+)
+def test_another_pickle_is_refused(tmp_path: Path, content: object, sentence: str) -> None:
+    (tmp_path / "db.pkl").write_bytes(pickle.dumps(content))
+    with pytest.raises(SolarError, match=sentence):
+        read_training_pickle(tmp_path / "db.pkl")

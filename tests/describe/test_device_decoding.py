@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from solar.demo import toy
-from solar.describe import Throughput, extract, pipeline
+from solar.describe import Throughput, device_decoding, extract, pipeline, settings
 from solar.describe import device_decoding as module
 from solar.describe.device_decoding import DeviceImage, jpeg_engine
 from solar.describe.pipeline import ExtractionJob, stack
@@ -60,7 +60,8 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     stand_in = StandIn()
-    monkeypatch.setattr(pipeline, "jpeg_engine", lambda device: stand_in)
+    for place in (pipeline, device_decoding):
+        monkeypatch.setattr(place, "jpeg_engine", lambda device: stand_in)
     return stand_in
 
 
@@ -106,9 +107,10 @@ def test_the_store_says_which_decoder_and_is_not_mixed(
     before = len(engine.calls)
     extract(mixed, tmp_path / "s", mode="fast", **how)
     assert len(engine.calls) == before
-    with pytest.raises(SolarError, match=r"another decoder \(device, not none\)"):
+    with pytest.raises(SolarError, match=r"another decoder \(device, not pillow\)"):
         extract(mixed, tmp_path / "s", **how)
-    monkeypatch.setattr(pipeline, "jpeg_engine", lambda device: None)
+    for place in (pipeline, device_decoding):
+        monkeypatch.setattr(place, "jpeg_engine", lambda device: None)
     slow = extract(mixed, tmp_path / "t", mode="fast", **how)
     assert slow.settings["mode"] == "fast"
     assert slow.settings["decoder"] == "pillow"
@@ -120,7 +122,7 @@ def test_the_default_is_one_line(
 ) -> None:
     plain = extract(mixed, tmp_path / "plain", model=tiny, throughput=HERE)
     assert plain.settings["decoder"] == "pillow"
-    monkeypatch.setattr(pipeline, "GPU_DECODES", True)
+    monkeypatch.setattr(settings, "GPU_DECODES", True)
     assert extract(mixed, tmp_path / "s", model=tiny).settings["decoder"] == "device"
     exact = extract(mixed, tmp_path / "e", model=tiny, mode="exact")
     assert exact.settings["decoder"] == "pillow"

@@ -11,7 +11,7 @@ import solar
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.evaluation.gldv2_protocol import measure_recognition
-from solar.evaluation.nearest import nearest
+from solar.evaluation.ranks import nearest
 from solar.models import RetrievalNet
 
 

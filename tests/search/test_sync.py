@@ -283,10 +283,10 @@ def test_what_was_skipped_is_remembered_and_tried_again_when_it_changes(home: Ho
     (home.photos / "bad.jpg").write_text("no photo")
     os.mkfifo(home.photos / "pipe.jpg")
     changes = home.sync(1)
-    assert (home.failed, set(changes.skipped)) == (1, {"bad.jpg", "pipe.jpg"})
+    assert (home.described, set(changes.skipped)) == (1, {"bad.jpg", "pipe.jpg"})
     assert set(home.open().skipped) == {"bad.jpg", "pipe.jpg"}
     changes = home.sync()
-    assert (home.failed, set(changes.skipped)) == (0, {"bad.jpg", "pipe.jpg"})
+    assert (home.described, set(changes.skipped)) == (0, {"bad.jpg", "pipe.jpg"})
     (home.photos / "bad.jpg").write_bytes(photo(9))
     (home.photos / "pipe.jpg").unlink()
     changes = home.sync(1)

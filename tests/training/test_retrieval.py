@@ -17,7 +17,7 @@ from support.two_processes import in_two_processes
 
 import solar
 from solar.datasets.training_build import build_training_set
-from solar.datasets.training_pickle import sfm_path
+from solar.datasets.training_file import sfm_path
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import RetrievalNet

@@ -99,7 +99,7 @@ def attention(
     run: dict[str, Any] = {"layer": layer, "picture_scale": not descriptor}
     style: dict[str, Any] = {"opacity": opacity, "colours": colours}
     if patch:
-        from solar.show.patch_attention import FOUR, draw_patches
+        from solar.show.attention_maps import FOUR, draw_patches
 
         patches = _patches(images, locations, number, box)
         network = _network(model or DEFAULT_LOCAL, device, patch=True)
@@ -141,8 +141,8 @@ def _patches(
     images: list[Path], at: "list[Location]", number: int, box: str | None
 ) -> "list[Image]":
     from solar.images import parse_box
+    from solar.show.attention_maps import SIDE, read_patch
     from solar.show.attention_source import check_locations
-    from solar.show.patch_attention import SIDE, read_patch
 
     check_locations(at, (SIDE, SIDE))
     cut = None if box is None else parse_box(box)

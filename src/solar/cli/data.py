@@ -10,7 +10,7 @@ import typer
 from solar.cli.help import Commands
 from solar.cli.options import Json, KeypointModel
 from solar.cli.printing import output as results
-from solar.cli.printing import print_json, progress, say, steps
+from solar.cli.printing import print_json, say, steps
 
 if TYPE_CHECKING:
     from solar.datasets.check import DatasetReport
@@ -111,12 +111,8 @@ def check(name: _Name, root: _Root = Path("data"), only: _Only = None, json: Jso
     """Report present and missing files; exit code 1 if incomplete."""
     from solar.datasets import check as checking
 
-    report = checking.check(
-        name,
-        root,
-        only=only or (),
-        watch=lambda names, total: progress(names, total, f"Checking {name}"),
-    )
+    with steps() as progress:
+        report = checking.check(name, root, only=only or (), progress=progress)
     if json:
         print_json(_as_json(report))
     else:
@@ -177,7 +173,7 @@ def build(
     from solar.datasets.cleaning import Geometry
     from solar.datasets.training_build import build_training_set
 
-    with steps() as told:
+    with steps() as progress:
         built = build_training_set(
             source,
             output,
@@ -188,7 +184,7 @@ def build(
             seed=seed,
             processes=processes,
             geometry=Geometry(model=local),
-            progress=told,
+            progress=progress,
         )
     for reason in list(built.unreadable.values())[:_SHOWN]:
         say(f"Skipped: {reason}")

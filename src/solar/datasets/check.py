@@ -1,4 +1,4 @@
-"""Say what of a public dataset is here, what is missing, and which release it is."""
+"""Report which files of a public dataset are present or missing, and its release."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from solar.datasets.dataset_files import Dataset
 from solar.datasets.fetch import is_unpacked, marker
 from solar.datasets.plain_pickle import read_plain_pickle
 from solar.datasets.registry import ORIGINAL
+from solar.describe.counting import Progress, counted
 from solar.errors import SolarError
 from solar.files import reading
 
-Watch = Callable[[Iterable[str], int], Iterable[str]]
 """Passes names through, and may draw a bar; told how many there will be."""
 
 _EXAMPLES = 5  # of what is missing
@@ -62,18 +62,18 @@ def check(
     root: str | Path,
     *,
     only: Sequence[str] = (),
-    watch: Watch = lambda names, total: names,
+    progress: Progress | None = None,
 ) -> DatasetReport:
     """Look what of a dataset is in ``root/name``; a SolarError if there is no such dataset.
 
     The dataset need not have been put there by :func:`solar.datasets.fetch.get`. `only` names the
-    subsets to look for, as there. `watch` is wrapped around long loops, to show how far they are.
+    subsets to look for, as there. `progress` counts the files checked.
     """
     dataset = registry.find(name).narrowed(only)
     folder = Path(root).expanduser() / dataset.name
     with reading(folder):
         files = (Item(file.name, int(_is_there(folder / file.name)), 1) for file in dataset.files)
-        items = tuple(chain(files, LAYOUTS[dataset.layout](dataset, folder, watch)))
+        items = tuple(chain(files, LAYOUTS[dataset.layout](dataset, folder, progress)))
         release, known_from = release_of(dataset, folder)
     archives = dataset.archives_of(release)
     unpacked = bool(archives) and all(is_unpacked(folder, archive) for archive in archives)
@@ -109,7 +109,7 @@ def _only(releases: Iterable[str]) -> str:
     return "mixed" if len(found) > 1 else next(iter(found), "")
 
 
-def _revisited(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+def _revisited(dataset: Dataset, folder: Path, progress: Progress | None) -> Iterator[Item]:
     truth, what = folder / f"gnd_{dataset.name}.pkl", "photos"
     if not _is_there(truth):
         yield Item(what, sum(map(_is_there, _photos(folder / "jpg"))), dataset.photos)
@@ -123,30 +123,30 @@ def _revisited(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
         note = f"{truth.name} names {len(names):,} photos: it belongs to another dataset."
         yield Item("a ground truth for this dataset", 0, 1, note=note)
     photos = (f"{name}.jpg" for name in names)
-    yield _listed(what, folder / "jpg", photos, len(names), watch)
+    yield _listed(what, folder / "jpg", photos, len(names), progress)
 
 
-def _distractors(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+def _distractors(dataset: Dataset, folder: Path, progress: Progress | None) -> Iterator[Item]:
     listing = folder / dataset.files[0].name
     if not _is_there(listing):
         yield Item("photos", 0, dataset.photos, note=f"{listing.name} is needed to look for them.")
         return
     names = listing.read_text(encoding="utf-8", errors="replace").splitlines()
     yield Item(f"names in {listing.name}", len(names), dataset.photos)
-    yield _listed("photos", folder / "jpg", names, len(names), watch)
+    yield _listed("photos", folder / "jpg", names, len(names), progress)
 
 
-def _landmarks(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+def _landmarks(dataset: Dataset, folder: Path, progress: Progress | None) -> Iterator[Item]:
     # Which photos its publishers still got is known only to the archive.
     noted = marker(folder, dataset.archives[0])
     files = noted.get("files") if noted else None
     expected = files if isinstance(files, int) else dataset.photos
     photos = (photo.name for photo in _photos(folder / "jpg"))
-    found = sum(_is_there(folder / "jpg" / name) for name in watch(photos, expected))
+    found = sum(_is_there(folder / "jpg" / name) for name in _counted(photos, expected, progress))
     yield Item("photos", found, expected, note="" if noted else "Expected: about a million.")
 
 
-def _landmarks_v2(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+def _landmarks_v2(dataset: Dataset, folder: Path, progress: Progress | None) -> Iterator[Item]:
     for into, listed in dict.fromkeys((a.into, a.listed) for a in dataset.archives):
         listing = folder / (listed or f"{into}.csv")
         expected, what = registry.GLDV2_PHOTOS[listing.name], f"photos of {listing.name}"
@@ -161,10 +161,14 @@ def _landmarks_v2(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item
             yield Item(f"{listing.name}, readable", 0, 1, note=str(error))
             continue
         yield Item(f"names in {listing.name}", len(ids), expected)
-        yield _listed(what, folder / into, (photo_path(i.decode()) for i in ids), len(ids), watch)
+        yield _listed(
+            what, folder / into, (photo_path(i.decode()) for i in ids), len(ids), progress
+        )
 
 
-def _structure_from_motion(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+def _structure_from_motion(
+    dataset: Dataset, folder: Path, progress: Progress | None
+) -> Iterator[Item]:
     seen: dict[str, None] = {}
     for file in dataset.files:
         if _is_there(folder / file.name):
@@ -173,18 +177,18 @@ def _structure_from_motion(dataset: Dataset, folder: Path, watch: Watch) -> Iter
             except SolarError as error:
                 yield Item(f"{file.name}, readable", 0, 1, note=str(error))
     if seen:
-        from solar.datasets.training_pickle import sfm_path  # brings in numpy
+        from solar.datasets.training_file import sfm_path  # brings in numpy
 
-        yield _listed("photos", folder, map(sfm_path, seen), len(seen), watch)
+        yield _listed("photos", folder, map(sfm_path, seen), len(seen), progress)
     else:
         yield Item("photos", 0, dataset.photos, note="A database file is needed to look for them.")
 
 
-def _hpatches(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+def _hpatches(dataset: Dataset, folder: Path, progress: Progress | None) -> Iterator[Item]:
     sequences = sorted(path.name for path in folder.glob("[iv]_*") if path.is_dir())
     missing = {
         name: [file for file in registry.HPATCHES_FILES if not _is_there(folder / name / file)]
-        for name in watch(sequences, len(sequences))
+        for name in _counted(sequences, len(sequences), progress)
     }
     whole = sum(not files for files in missing.values())
     lacking = [f"{name}/{file}" for name, files in missing.items() for file in files]
@@ -192,7 +196,7 @@ def _hpatches(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
     yield Item("sequences", whole, total, tuple(lacking[:_EXAMPLES]))
 
 
-def _phototour(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+def _phototour(dataset: Dataset, folder: Path, progress: Progress | None) -> Iterator[Item]:
     for scene, patches in registry.PHOTOTOUR_PATCHES.items():
         place = folder / scene
         pictures = sum(map(_is_there, place.glob("*.bmp")))
@@ -202,7 +206,7 @@ def _phototour(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
         yield Item(f"{scene}: {pairs.name}", int(_is_there(pairs)), 1)
 
 
-LAYOUTS: dict[str, Callable[[Dataset, Path, Watch], Iterator[Item]]] = {
+LAYOUTS: dict[str, Callable[[Dataset, Path, Progress | None], Iterator[Item]]] = {
     "revisited": _revisited,
     "listed": _distractors,
     "landmarks": _landmarks,
@@ -214,10 +218,19 @@ LAYOUTS: dict[str, Callable[[Dataset, Path, Watch], Iterator[Item]]] = {
 """How to look at a folder, by how it is laid out."""
 
 
-def _listed(what: str, folder: Path, names: Iterable[str], total: int, watch: Watch) -> Item:
+def _counted(names: Iterable[str], total: int, progress: Progress | None) -> Iterator[str]:
+    advance = counted(progress, "Checking files", total)
+    for name in names:
+        yield name
+        advance(1)
+
+
+def _listed(
+    what: str, folder: Path, names: Iterable[str], total: int, progress: Progress | None
+) -> Item:
     missing: list[str] = []
     found = 0
-    for name in watch(names, total):
+    for name in _counted(names, total, progress):
         if _is_there(folder / name):
             found += 1
         elif len(missing) < _EXAMPLES:
@@ -226,7 +239,6 @@ def _listed(what: str, folder: Path, names: Iterable[str], total: int, watch: Wa
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a file is here and not empty."""
     try:
         return path.is_file() and path.stat().st_size > 0
     except (OSError, ValueError):  # a name that no file can have

@@ -1,4 +1,4 @@
-"""Noisy labels cleaned by geometry: two photos show the same if many points move as one plane.
+"""Clean noisy labels by geometry: photos match if many keypoints fit one homography.
 
 Photos that share a label often share nothing else: the view from a tower, its plaque, its foyer.
 Photos are compared keypoint by keypoint, and how many of the matches agree on one homography is
@@ -44,8 +44,8 @@ class Geometry:
         stamp: Points that are at the same place in both photos, and not farther than this part of
             the longer side from the top or bottom, are not counted: text stamped on photos.
         floor: Fewer agreeing points are chance, and not written down.
-        everybody: In a group of up to so many photos every pair is compared.
-        candidates: In a larger group each photo is compared with so many that look likeliest.
+        everybody: In a group of up to this many photos every pair is compared.
+        candidates: In a larger group each photo is compared with this many of the likeliest.
         group: Larger landmarks are divided by chance into groups, which bounds time and memory.
     """
 
@@ -69,7 +69,7 @@ def compare_photos(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Match]:
-    """Compare the photos of each landmark with each other, in so many processes.
+    """Compare the photos of each landmark with each other, in several processes.
 
     Returns:
         Pairs of photos, the lower number first, with the points that agree, in order; those below

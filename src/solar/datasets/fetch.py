@@ -48,7 +48,7 @@ def get(
     still published) or "original". `only` names the subsets to get of a dataset that has some (none
     given: its default one). `keep_archives` leaves the archives in ``root/name/archives``;
     `again` also unpacks what was unpacked before; `check_space` refuses to start where the disk
-    looks too small, the sizes being estimates. `say` is told what is being done.
+    looks too small, the sizes being estimates. `say` gets a line for each file.
 
     Returns:
         The dataset's folder.
@@ -112,7 +112,7 @@ def _chosen(dataset: Dataset, release: str) -> str:
 
 
 def _refuse_mixture(dataset: Dataset, folder: Path, release: str) -> None:
-    """Photos of two releases in one folder would make numbers that nobody can compare."""
+    """Photos of two releases in one folder would make results incomparable."""
     for archive in dataset.archives:
         if archive.release not in ("", release) and marker(folder, archive):
             raise SolarError(
@@ -122,7 +122,6 @@ def _refuse_mixture(dataset: Dataset, folder: Path, release: str) -> None:
 
 
 def _sizes(files: Sequence[File], archives: Sequence[Archive]) -> tuple[int, int]:
-    """About how many bytes are fetched, and how many they become."""
     plain = sum(file.size for file in files)
     return plain + sum(a.download for a in archives), plain + sum(a.unpacked for a in archives)
 
@@ -156,7 +155,6 @@ def _check_space(
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a dataset's folder."""
     from solar.download import refuse_links  # brings in http, which checking a dataset does not
 
     busy = f"Another process is downloading data to {folder}; wait until it is done."

@@ -89,7 +89,6 @@ def _read_labels(path: Path) -> Iterable[tuple[str, str]]:
 
 
 def _read_boxes(path: Path) -> dict[str, tuple[float, float, float, float] | None]:
-    """The boxes of photos; None where a photo is listed without one."""
     boxes: dict[str, tuple[float, float, float, float] | None] = {}
     for number, row in read_rows(path):
         if row[0] == "id":
@@ -100,7 +99,7 @@ def _read_boxes(path: Path) -> dict[str, tuple[float, float, float, float] | Non
             raise SolarError(
                 f"Line {number} of {path} has a box that is not four numbers."
             ) from error
-        # Photos that nobody drew a box in are listed with an empty one.
+        # Photos without a box are listed with an empty one.
         boxes[row[0]] = (values[0], values[1], values[2], values[3]) if len(values) == 4 else None
     return boxes
 

@@ -37,8 +37,6 @@ _CLEAN = "landmark_id,images"
 
 @dataclass(frozen=True)
 class _PhotoTable:
-    """What a list says, a row per photo."""
-
     path: Path
     ids: Ids
     landmarks: Ints
@@ -151,7 +149,6 @@ def _read(path: Path) -> _PhotoTable:
 
 
 def _read_clean(path: Path) -> _PhotoTable:
-    """A landmark per line."""
     places: list[Ids] = []
     landmarks: dict[int, int] = {}  # and their lines
     with reading(path), path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What is right in the challenges of Google Landmarks v2, and what somebody has answered there."""
+"""Solutions and submissions of the Google Landmarks v2 challenges."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -196,7 +196,6 @@ def read_descriptors(
 
 
 def _patches_of(path: Path) -> int:
-    """How many patches a strip has, from the header of its file."""
     with _opened(path) as image:
         width, height = image.size
     if width != SIDE or height % SIDE or not height:

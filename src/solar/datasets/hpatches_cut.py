@@ -22,8 +22,8 @@ from solar.datasets.hpatches import IMAGES, NOISES, SIDE, HPatches, write_hpatch
 from solar.datasets.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
 from solar.images import read_image
-from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
+from solar.images.patch_cutting import REGION, SMALLEST
 
 OVERLAP = 0.5
 """Intersection over union (of the circles in the squares) from which two points are one."""
@@ -62,7 +62,7 @@ def make_hpatches(
         sequences: A folder of them, or what `read_sequences` returns; each needs six photos.
         out: Also write the strips to this folder.
         seed: Another one gives other jitter.
-        keypoints: At most so many points a reference; those that not all photos show are dropped.
+        keypoints: Most points per reference; those that not all photos show are dropped.
 
     Raises:
         SolarError: A sequence or photo cannot be read, has too few photos or no point that all its
@@ -179,7 +179,6 @@ def distinct(frames: Doubles, most: int) -> Doubles:
 
 
 def _overlaps(centre: Doubles, radius: np.float64, centres: Doubles, radii: Doubles) -> Doubles:
-    """Intersection over union of a circle with others."""
     apart = np.hypot(*(centres - centre).T)
     smaller = np.minimum(radius, radii)
     # Two circular segments, where the outlines cross; otherwise all of the smaller one, or nothing.

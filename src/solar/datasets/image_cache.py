@@ -1,4 +1,4 @@
-"""Unlabelled photos decoded once, in memory, so that a GPU that trains on them never waits.
+"""Unlabelled photos, decoded once and kept in memory for training.
 
 A photo is squashed into a square and its aspect ratio kept beside it. So all have one shape, a
 batch is a single look-up on the device, nothing is cut off before training chooses its crops, and
@@ -102,7 +102,6 @@ class ImageCache:
     def _decode_into(
         self, file: Path, advance: Callable[[int], None]
     ) -> tuple[list[float], list[str | None]]:
-        """What `fill` of `square_decoding` tells of every photo."""
         starts = range(0, len(self), _CHUNK)
         parts = [self.photos.select(range(len(self))[s : s + _CHUNK]) for s in starts]
         aspects: list[float] = []
@@ -148,7 +147,7 @@ def cache_images(
         size: Largest side of a stored square. 118,000 photos take 9 GB at 160 and 18 GB at 224.
         cache: Keep the pixels on the "device", on the "host", or decode at each look-up ("none").
         device: Where `ImageCache.select` gives them.
-        workers: Processes (threads for few photos) that decode; default: one a core.
+        workers: Processes (threads for few photos) that decode; default: one per core.
         progress: Called after every few photos.
 
     Returns:
@@ -174,7 +173,7 @@ class Order:
     """Which photos a step sees: all of them, shuffled, then all of them in another order.
 
     The caches' photos are numbered through; an epoch has those whose names start with a key of
-    `repeat` so many times.
+    `repeat` as often as its value says.
     """
 
     def __init__(

@@ -139,7 +139,6 @@ def headed_rows(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]
 
 
 def _columns(cells: Sequence[str]) -> tuple[int, int] | None:
-    """Which columns name and label a photo, if this is a heading."""
     heading = [cell.lower() for cell in cells]
     names, labels = (
         [heading.index(name) for name in known if name in heading] for known in (_NAMES, _LABELS)

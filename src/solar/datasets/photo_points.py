@@ -21,8 +21,8 @@ from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import ImageError, Photos
 from solar.images import load as load_photo
-from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
+from solar.images.patch_cutting import REGION, SMALLEST
 
 STRONGEST = 2000
 """Keypoints of a photo that are compared with each other, the strongest first."""
@@ -90,7 +90,7 @@ def collect_points(
         cache: A `.npz` to write the keypoints to, and to read them from if it was made from the
             same photos with the same settings.
         orient: Turn photos upright by their EXIF orientation.
-        threads: Default: one a core.
+        threads: Default: one per core.
         progress: Called with the number of photos done so far.
 
     Raises:
@@ -144,7 +144,6 @@ def _key(photos: Photos, settings: PointSettings, orient: bool) -> str:
 
 
 def _stamp(place: Path | tuple[Path, int, int]) -> tuple[int, ...]:
-    """What changes when a photo is replaced by another of the same name."""
     if isinstance(place, Path):
         return (place.stat().st_size,) if place.exists() else ()
     return place[1:]

@@ -1,7 +1,7 @@
 """UBC PhotoTour (Brown): 64×64 patches of points of three landmarks, and pairs to tell apart.
 
 A subset is a folder with mosaics `patches0000.bmp`, … of 16×16 patches row by row, `info.txt` (a
-line a patch: the number of its point, then something unused) and lists of pairs
+line per patch: the number of its point, then something unused) and lists of pairs
 `m50_100000_100000_0.txt` (patch, point, unused, patch, point, …; a pair matches if the points
 agree).
 """
@@ -125,7 +125,7 @@ def _read_mosaic(path: Path) -> Pixels:
 
 
 def _table(path: Path, columns: int) -> Ints:
-    """Whole numbers of a text file, at least so many columns."""
+    """Integers of a text file with at least this many columns."""
     with reading(path, "is not a table of whole numbers", ValueError):
         lines = path.read_text().splitlines()
         found = np.loadtxt(lines, np.int64, ndmin=2) if lines else np.empty((0, 0), np.int64)

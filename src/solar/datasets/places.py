@@ -1,4 +1,4 @@
-"""Photos with a label each, and nothing else: what a classifier is trained on.
+"""Labelled photos for training a classifier.
 
 Google Landmarks v2 has a million and a half of them, so no list here holds an object per photo.
 """

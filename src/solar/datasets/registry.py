@@ -32,7 +32,6 @@ def find(name: str) -> Dataset:
 
 
 def _at(name: str, *folders: str, sha256: str | None = None, md5: str | None = None) -> File:
-    """A file that each of some folders on the web has under its own name."""
     return File(name, tuple(f"{folder}/{name}" for folder in folders), sha256, md5)
 
 

@@ -1,4 +1,4 @@
-"""Chance that can be repeated: a seed of its own for every step, epoch or photo."""
+"""Reproducible randomness: a seed per step, epoch or photo."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""From photos sorted by what they show to a file to train on: `solar data build`."""
+"""Build a training file from sorted photos: `solar data build`."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +61,7 @@ def build_training_set(
         least: How many that is.
         val_fraction: The part of the landmarks to hold out for validation.
         seed: Decides which those are.
-        processes: Compare in so many processes; the result is the same.
+        processes: Number of processes that compare; the result is the same.
         geometry: How to compare.
         progress: Called with the step, what is done, and the total.
 
@@ -112,7 +112,6 @@ def build_training_set(
 def _looked_at(
     parts: list[Path], root: str | Path | None, progress: Progress | None
 ) -> tuple[TrainingFile, dict[str, str]]:
-    """The photos that can be read, by what they show; and those that cannot, and why."""
     photos, labels = labelled_photos(parts, root)
     unreadable = _unreadable(photos, progress)
     landmarks: dict[str, list[str]] = {}

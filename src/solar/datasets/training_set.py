@@ -1,4 +1,4 @@
-"""What a network is trained on: photos, the landmark each shows, who asks, and for what."""
+"""A training set: photos, their landmarks, queries and positives."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def label_photos(photos: Photos, labels: Sequence[str], source: object) -> Train
 def checked(found: TrainingSet, source: object) -> TrainingSet:
     """The set as it is, if it can be trained on.
 
-    A SolarError if it shows fewer than two landmarks, or nobody has a positive.
+    A SolarError if it shows fewer than two landmarks, or no photo has a positive.
     """
     if len(found.labels) < 2:
         raise SolarError(

@@ -1,4 +1,4 @@
-"""Unpack archives that strangers made: plain files only, and only below one folder.
+"""Unpack untrusted archives: plain files only, and only below one folder.
 
 An archive is read as it comes, member by member. A member that would land elsewhere, that is a
 link, a device or a sparse file, or that is larger than any photo ends the unpacking: an honest
@@ -24,15 +24,13 @@ from solar.files import replacing
 _PIECE = 1 << 20
 _LARGEST = 4 << 30  # bytes of a member: lists and pictures of patches stay far below
 _HEADER = 1 << 20  # bytes of a tar header, which is read into memory at once
-# An archive may unpack to so many times its size, and this much in any case: text shrinks to a
+# An archive may unpack to this multiple of its size, and this much in any case: text shrinks to a
 # tenth, photos not at all, and what is made to fill a disk to a thousandth.
 _EXPANSION, _ALLOWANCE = 200, 1 << 30
 
 
 @dataclass(frozen=True)
 class _Member:
-    """A file in an archive."""
-
     name: str
     size: int  # bytes, as the archive says; no more are read
     fault: str  # why its kind is refused; "" for a plain file
@@ -115,7 +113,6 @@ def _place(member: _Member, archive: str, keep: int) -> PurePosixPath:
 
 
 def _check_size(member: _Member, archive: str, left: int, into: Path) -> None:
-    """Refuse what is made to fill the disk, and what does not fit on it."""
     if not 0 <= member.size <= _LARGEST:
         raise _refused(archive, member, f"claims to have {member.size:,} bytes")
     if left < 0:
@@ -186,8 +183,6 @@ class _CheckedHeader(tarfile.TarInfo):
 
 
 class _Joined(io.RawIOBase):
-    """Files read as if they were one."""
-
     def __init__(self, parts: Sequence[Path], report: Report) -> None:
         self._files = [part.open("rb") for part in parts]
         self._done, self._total = 0, sum(part.stat().st_size for part in parts)

@@ -36,7 +36,7 @@ class Sample:
 
     index: Path
     query: str  # what `Index.search` takes: a file, or an indexed photo by its name
-    label: str  # what right answers have before the slash of their path; empty where nobody knows
+    label: str  # folder of the right answers; empty if unknown
     photos: int  # how many are indexed
     found: int  # how many there were to index
 
@@ -130,7 +130,6 @@ def score(sample: Sample) -> dict[str, float | None]:
 def _index(
     root: Path, photos: Photos, place: Path, model: RetrievalNet, progress: Progress | None
 ) -> int:
-    """Make an index unless it is there; how many photos it holds."""
     try:
         with Index.open(place) as opened:
             return len(opened)
@@ -155,7 +154,6 @@ def _key(photos: Photos, model: RetrievalNet) -> str:
 
 
 def _surest(index: Path, names: tuple[str, ...]) -> str:
-    """The photo that another one is most like, copies aside."""
     with need_vectors(Index.open(index)) as opened:
         found = opened.engine.lookup(names)
     paths = list(found)

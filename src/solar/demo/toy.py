@@ -1,4 +1,4 @@
-"""Toy landmarks: procedural buildings photographed from anywhere, in any light, by nobody.
+"""Toy landmarks: procedural buildings rendered from any viewpoint, in any light.
 
 They stand in for real photos in the demo, the tests and the small training runs. The same numbers
 always give the same photo; two landmarks may well share their colours, and the light changes those
@@ -20,7 +20,7 @@ from solar.files import make_folder, replacing
 
 T = TypeVar("T")
 
-# Distractors are landmarks from a range that nobody numbers by hand.
+# Distractors are landmarks from a range of high numbers.
 DISTRACTORS = 1_000_000
 _SMALLEST = 16
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from solar.defaults import SHARD_SIZE
 from solar.describe.counting import Progress
@@ -32,8 +32,6 @@ def extract(
     scheduler: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
-    dtype: Literal["float32", "float16"] = "float32",
-    shard_size: int | None = None,
     **options: Any,
 ) -> Store:
     """Compute the embeddings of all photos of a source; continue an interrupted run.
@@ -50,11 +48,10 @@ def extract(
         workers: Without a scheduler: start this many local Dask workers. Default: none, describe
             in this process.
         progress: Called after every shard or batch.
-        dtype: "float32" or "float16".
-        shard_size: Photos per shard, which is what an interruption can cost.
-        **options: Fields of `solar.describe.Settings`: `size`, `scales`, `orient`, `mode`,
-            `device`, `backend`, `max_pixels` (if given, photos skipped before are tried again).
-            The store records what was used.
+        **options: How to describe: fields of `solar.describe.Settings`: `size`, `scales`, `orient`,
+            `mode`, `device`, `backend`, `max_pixels` (if given, photos skipped before are tried
+            again); the store records what was used. How to store: `dtype` ("float32" or "float16")
+            and `shard_size` (photos per shard, which is what an interruption can cost).
 
     Returns:
         The finished store. Photos that could not be read are in its `failures`.
@@ -64,6 +61,7 @@ def extract(
     """
     photos = source if isinstance(source, Photos) else find_sources(source)
     net = retrieval_model(model)
+    dtype, shard_size = options.pop("dtype", "float32"), options.pop("shard_size", None)
     begun = read_manifest(Path(destination)) if is_store(destination) else None
     if shard_size is None:  # how a store is cut changes nothing in it
         shard_size = SHARD_SIZE if begun is None else begun.shard_size

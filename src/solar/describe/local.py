@@ -31,8 +31,8 @@ from solar.describe.keypoint_methods import BINARY, akaze, keypoints_of
 from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.images.boxes import pixel_box
-from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
+from solar.images.patch_cutting import REGION, SMALLEST
 
 if TYPE_CHECKING:
     from torch import Tensor

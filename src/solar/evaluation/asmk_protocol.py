@@ -1,4 +1,4 @@
-"""Sets that are ranked by ASMK* with local features, in place of one vector a photo."""
+"""Evaluate ASMK* with local features in place of one vector per photo."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -104,7 +104,6 @@ def _indexed(
     settings: EvaluationSettings,
     folder: Path,
 ) -> _RankedSet:
-    """Index the database and the distractors."""
     photos = database
     if settings.distractors is not None:
         if not isinstance(settings.distractors, str | Path):
@@ -144,7 +143,6 @@ def _labelled(
 def _asked(
     finder: Finder, photos: Photos, number: int, boxes: Mapping[str, Box], codebook: Codebook
 ) -> Signatures:
-    """The visual words of a query, of its box if it has one."""
     name, photo = photos.names[number], photos.read(number)
     if name in boxes:
         features = local_features(
@@ -176,14 +174,12 @@ def _regions(
 
 
 def _codebook(photos: Photos, finder: Finder, settings: EvaluationSettings) -> tuple[Codebook, str]:
-    """The visual words, and where they are from."""
     if settings.codebook is not None:
         return read_codebook(settings.codebook, finder.model), "of other photos"
     return learn_words(photos, finder), "learnt from the set itself"
 
 
 def _refuse(settings: EvaluationSettings) -> None:
-    """A SolarError if something is asked for that goes with vectors alone."""
     for name, given in (
         ("--features", settings.features is not None),
         ("--protocol", settings.protocol is not None),

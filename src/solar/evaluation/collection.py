@@ -155,7 +155,6 @@ def open_collection(
 def _describe_truth(
     what: str, truth: GroundTruth, describe: PhotoDescriber | None, root: str | Path | None
 ) -> tuple[DescribedPhotos, DescribedPhotos]:
-    """The database and the queries, these cut to their boxes."""
     if describe is None:
         raise SolarError(f"Evaluating {what} needs a --model, or --features computed by one.")
     database, queries, boxes = truth_photos(what, truth, root)

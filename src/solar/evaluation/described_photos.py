@@ -1,4 +1,4 @@
-"""Photos and their descriptors: described by a model, kept in a cache, or read from files."""
+"""Photos and their descriptors: computed by a model, cached, or read from files."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def how_described(describe: PhotoDescriber | None, settings: EvaluationSettings)
 
 
 def needs_model(what: str | Path | None, settings: EvaluationSettings) -> bool:
-    """Whether there are photos to describe, and not descriptors by a model that nobody names."""
+    """Whether there are photos to describe, not descriptors by an unnamed model."""
     given = (settings.features, settings.predictions, settings.asmk)
     if any(one is not None for one in given):
         return False

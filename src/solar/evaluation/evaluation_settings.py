@@ -52,7 +52,7 @@ class EvaluationSettings:
         queries: The same for the queries; by default `queries` or `test`.
         positions: vpr: a CSV of `name,east,north` in metres, where names do not tell.
         radius: vpr: how many metres away a photo is still right.
-        frames: vpr: photos are right by their names, so many frames away; no positions then.
+        frames: vpr: photos up to this many frames away by name are right; no positions then.
         answerable: vpr: leave out queries that nothing is right for, instead of counting misses.
         k: How many of the list count in average precision; 1,000 for ilias, 100 for gldv2.
         predictions: gldv2: a CSV in the form of the challenges, in place of a model.

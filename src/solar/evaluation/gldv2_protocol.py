@@ -30,8 +30,7 @@ from solar.evaluation.described_photos import (
 )
 from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.metrics import average_precision_at
-from solar.evaluation.nearest import nearest
-from solar.evaluation.ranks import ranks
+from solar.evaluation.ranks import nearest, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.row_blocks import NAMES, Database, select_rows
 from solar.images import Photos, find_photos
@@ -55,7 +54,7 @@ def evaluate_retrieval(
     else:
         index = _Side(Path(what, settings.database or "index"), 0, None, settings)
         test = _Side(Path(what, settings.queries or "test"), 1, asked, settings)
-        # Describing may take days: what is missing is told before.
+        # Describing may take days: report what is missing before.
         index.rows((one for own in solution.right.values() for one in own), solution)
         test.rows(asked, solution)
         gallery, queries = index.describe(describe), test.describe(describe)

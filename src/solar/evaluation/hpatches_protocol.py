@@ -242,7 +242,6 @@ def _described(
     describe: Describe | None,
     progress: Progress | None,
 ) -> Descriptors:
-    """All rows in one array, described strip by strip."""
     if isinstance(data, HPatches):
         if describe is None:
             raise SolarError("Patches need a function that describes them: pass describe=.")
@@ -276,7 +275,6 @@ def _described(
 
 
 def _files(task: str, split: str, lists: str | Path | None) -> list[Path]:
-    """The published lists of a task, or none of them."""
     if lists is None:
         return []
     files = [Path(lists) / f"{name}_split-{split}.csv" for name in _LISTS[task]]

@@ -1,4 +1,4 @@
-"""How good a ranking is: average precision, precision and recall from the ranks of what is right.
+"""Average precision, precision and recall from the ranks of the positives.
 
 Every function takes the 0-based ranks of one query's positives in a list from which junk has been
 removed, in ascending order: what `without_junk` returns. Averages take several queries as well, if

@@ -84,7 +84,6 @@ def _described(
     describe: Describe,
     progress: Progress | None,
 ) -> npt.NDArray[np.float32]:
-    """Rows of the patches with these ascending numbers."""
     found, waiting = [], []
     seen, advance = 0, counted(progress, "Describing", len(data.points))
     for chunk in data.chunks():

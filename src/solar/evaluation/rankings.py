@@ -1,4 +1,4 @@
-"""What two models put first for the same queries (the paper's figure 4)."""
+"""Top results of several models for the same queries (the paper's figure 4)."""
 
 from __future__ import annotations
 
@@ -159,7 +159,6 @@ def _first(
 def _answers(
     described: DescribedSet, number: int, query: str, level: str
 ) -> tuple[set[int], set[int]]:
-    """The rows that are right for a query, and those that are junk."""
     if described.truth is None:
         itself = described.photos.index(query)
         label = described.labels[itself]
@@ -181,7 +180,6 @@ def _query_picture(described: DescribedSet, number: int, query: str) -> Picture:
 
 
 def _photo(described: DescribedSet, row: int) -> tuple[str, Picture]:
-    """Name and picture of a row."""
     if row < len(described.database.rows):
         name = described.photos[row]
         return name, described.database.picture(name)

@@ -33,7 +33,7 @@ from solar.evaluation.row_blocks import NAMES, Database, RowBlocks, check_rows
 
 MEMORY = 128 * 2**20
 _GPU_MEMORY = 2**30  # measured on an H200: chunks of 128 MiB take twice as long in all
-# Up to so many rows the product in float64 costs a few seconds at most, and its bound is proven.
+# Up to this many rows a float64 product takes a few seconds at most, and its bound is proven.
 FEW_ROWS = 2**16
 PRECISIONS = ("float32", "float64")
 
@@ -169,7 +169,7 @@ def best(
 
 
 class _Asked:
-    """One query, the rows it asks about in ascending order, and what is known of them so far.
+    """One query, the rows it asks about in ascending order, and the counts so far.
 
     Counting goes by buckets: equal slices of the range in which the scores of interest lie. Whole
     buckets fall on one side of every row asked about and are only counted, except for the hot ones
@@ -329,7 +329,7 @@ def fast_product(queries: AnyFloats, device: str | None) -> Callable[[AnyFloats,
 
     def on_device(block: AnyFloats, some: slice) -> AnyFloats:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a mapped file is read-only: nobody writes to it
+            warnings.simplefilter("ignore")  # that a mapped file is read-only
             rows = torch.from_numpy(block)
         # TF32 would lose half of the digits.
         before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
@@ -360,7 +360,7 @@ def _check_items(name: str, length: int, asked: Sequence[_Asked]) -> None:
 
 
 def rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: int) -> int:
-    """How many rows to read at once, with so many scores for each, in so many bytes."""
+    """Rows to read at once, with `scores` scores for each, in `memory` bytes."""
     # Two blocks are held, the one in use and the next, and some scores for each row of one.
     each = (2 * rows.dim + scores) * dtype.itemsize
     return int(np.clip(memory // each, 64, max(rows.total, 64)))
@@ -382,3 +382,51 @@ def _each(pool: Executor, jobs: Sequence[Callable[[], None]]) -> None:
     # A share per thread: a future per job costs as much as counting a few hundred rows.
     count = _threads()
     list(pool.map(lambda share: [job() for job in share], (jobs[i::count] for i in range(count))))
+
+
+_MANY_QUERIES = 1024  # scored at once
+
+
+def nearest(
+    queries: AnyFloats,
+    database: Database,
+    *,
+    memory: int = MEMORY,
+    **ranking: Unpack[RankOptions],
+) -> tuple[npt.NDArray[np.float64], Ints]:
+    """Find the row with the highest score, the first of equal ones, in one pass over the rows.
+
+    Args:
+        queries: (nq, dim), unit rows.
+        database: (n, dim), unit rows: an array, possibly memory-mapped, or a store.
+        memory: Bytes that chunks of rows and their scores may take.
+        ranking: As for `solar.evaluation.ranks.ranks`.
+
+    Returns:
+        (nq,) scores and (nq,) numbers of rows; those of distractors follow the database's.
+
+    Raises:
+        SolarError: As for `solar.evaluation.ranks.ranks`.
+    """
+    names = ranking.get("names", NAMES)
+    rows = RowBlocks(queries, database, ranking.get("distractors"), names)
+    given = ranking.get("precision")
+    dtype = np.dtype(given or ("float64" if rows.total <= FEW_ROWS else "float32"))
+    queries = np.ascontiguousarray(queries, dtype)
+    check_rows(names[0], queries)
+    product = fast_product(queries, ranking.get("device"))
+    scores = np.full(len(queries), -np.inf)
+    found = np.zeros(len(queries), np.int64)
+    chunk = rows_per_chunk(rows, min(len(queries), _MANY_QUERIES), dtype, memory)
+    advance = counted(ranking.get("progress"), "Ranking", rows.total)
+    for start, block in rows.read(chunk, dtype, rows.total):
+        for first in range(0, len(queries), _MANY_QUERIES):
+            some = slice(first, first + _MANY_QUERIES)
+            here = product(block, some)
+            best = here.argmax(axis=1)
+            highest = here[np.arange(len(here)), best]
+            better = highest > scores[some]
+            scores[some] = np.where(better, highest, scores[some])
+            found[some] = np.where(better, start + best, found[some])
+        advance(len(block))
+    return scores, found

@@ -1,4 +1,4 @@
-"""What an evaluation found: every measure of every query, and their means."""
+"""Evaluation results: every measure of every query, and their means."""
 
 import csv
 from collections.abc import Mapping

@@ -78,7 +78,6 @@ def _by_kind(query: Query, found: Ints) -> dict[str, Ints]:
 
 
 def _protocol(found: dict[str, Ints], right: tuple[str, ...], ignored: tuple[str, ...]) -> Ints:
-    """Ranks of the right answers once what is ignored is gone."""
     return without_junk(
         np.concatenate([found[kind] for kind in right]),
         np.concatenate([found[kind] for kind in ignored]),

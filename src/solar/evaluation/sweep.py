@@ -60,7 +60,7 @@ def sweep_p(
     The backbone runs once per photo and scale; pooling, whitening and norms run for each exponent.
     Every number is the one that `evaluate` gives for the model with that exponent. Powers are taken
     in float32, as published, so large exponents lose small activations (the fall of the paper's
-    curves beyond 20) and may overflow with large ones, which is told.
+    curves beyond 20) and may overflow with large ones, which is reported.
 
     Args:
         what: As `evaluate` takes it.

@@ -1,4 +1,4 @@
-"""Sets with a ground truth: where it is, and the photos that it names."""
+"""Find the ground truth of a set and the photos that it names."""
 
 import os
 from collections.abc import Mapping

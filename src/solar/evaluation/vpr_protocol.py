@@ -86,7 +86,6 @@ def evaluate_vpr(
 def _positions(
     places: Sequence[Path], sides: Sequence[Photos | DescribedPhotos], settings: EvaluationSettings
 ) -> list[dict[str, Position]]:
-    """For each side the position of every photo, by name."""
     if settings.positions is None:
         return [
             name_positions(side.names, place) for side, place in zip(sides, places, strict=True)
@@ -101,7 +100,7 @@ def _positions(
 
 
 def near_positions(database: Ints, queries: Ints, radius: int) -> list[Ints]:
-    """For each query the rows of the database at most so many centimetres away, ascending.
+    """For each query the rows of the database within this distance in centimetres, ascending.
 
     Positions are (n, 2) whole centimetres, so the answer is exact.
     """

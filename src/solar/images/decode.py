@@ -42,7 +42,7 @@ LEAST_SIDE = 8
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DecodedImage:
-    """A photo ready to be described; its pixels are writable and owned by nobody else."""
+    """A photo ready to be described; its pixels are writable and not shared."""
 
     pixels: NDArray[np.uint8]  # (h, w, 3) RGB after box and thumbnail
     width: int  # of the whole (oriented) photo, like its height

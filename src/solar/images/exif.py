@@ -63,7 +63,6 @@ def valid_position(latitude: float, longitude: float) -> bool:
 
 
 def _folder(exif: Any, name: int) -> Mapping[int, Any]:
-    """One group of facts; nothing if it is damaged, which the others need not be."""
     try:
         return dict(exif.get_ifd(name))
     except Exception:
@@ -89,7 +88,6 @@ def _position(place: Mapping[int, Any]) -> Position | None:
 
 
 def _degrees(parts: Any, side: Any, sides: str) -> float:
-    """Degrees from degrees, minutes and seconds; nan where they make no sense."""
     letter = (side.decode("latin-1") if isinstance(side, bytes) else str(side)).strip("\0 ").upper()
     try:
         degrees, minutes, seconds = (*map(float, parts), 0.0, 0.0)[:3]

@@ -9,7 +9,7 @@ SUFFIXES = frozenset(
 RAW_SUFFIXES = frozenset(
     {".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef", ".srw"}
 )
-"""Sensor data of cameras, in lower case: nobody else develops them alike, so they are refused."""
+"""Sensor data of cameras, in lower case: developers differ too much, so they are refused."""
 
 HEIF_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"})
 """Bytes 8 to 12 of a HEIC file, after `ftyp`."""

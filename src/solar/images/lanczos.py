@@ -61,7 +61,6 @@ def reduce(photos: Tensor, factor_x: int, factor_y: int) -> Tensor:
 
 
 def _extents(size: int, factor: int) -> Tensor:
-    """How many of `size` pixels each block of `factor` has."""
     starts = torch.arange(0, size, factor)
     return (size - starts).clamp(max=factor)
 

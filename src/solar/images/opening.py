@@ -1,20 +1,23 @@
 """Whatever a photo is given as becomes an opened image: only its header is read."""
 
 import contextlib
+import ctypes
 import importlib
 import io
+import logging
 import os
 import re
 import stat
 import sys
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeGuard, Union, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError, features
+from PIL import Image, UnidentifiedImageError, _imaging, features
 
 from solar.errors import PASSING, PassingError, SolarError
 from solar.images.formats import (
@@ -23,7 +26,6 @@ from solar.images.formats import (
     PILLOW_FORMATS,
     RAW_SUFFIXES,
 )
-from solar.images.quiet import hush
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,6 +54,27 @@ _BYTES = bytes | bytearray | memoryview
 _RAW_STARTS = (b"FUJIFILMCCD-RAW", b"IIRO", b"IIRS", b"MMOR", b"IIU\0")
 _SUBFILE_TYPE, _SUB_IFDS, _DNG_VERSION = 254, 330, 50706
 _pillow_limit = threading.Lock()
+
+
+def hush() -> None:
+    """Silence Pillow, pillow-heif and libtiff, for the whole process and for good.
+
+    Not for each photo: `warnings.catch_warnings` and standard error itself belong to all threads,
+    and several decode at once. What was enabled explicitly (`python -W always`, a handler for
+    the logger `PIL`) is still shown.
+    """
+    for category in (UserWarning, Image.DecompressionBombWarning):
+        warnings.filterwarnings("ignore", "", category, r"(PIL|pillow_heif)\b", append=True)
+    for name in ("PIL", "pillow_heif"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    # libtiff prints from C. Pillow turns its warnings off in the same way, but not its errors.
+    # Where the function cannot be found, as in Pillow for Windows, they stay.
+    with contextlib.suppress(AttributeError, OSError):
+        set_handler = ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler
+        set_handler.argtypes, set_handler.restype = [ctypes.c_void_p], ctypes.c_void_p
+        set_handler(None)
+
+
 hush()
 Image.preinit()  # BMP, GIF, JPEG, PNG and PPM; the others are in modules of their own
 for _plugin in ("Avif", "Jpeg2K", "Mpo", "Tiff", "WebP"):
@@ -172,7 +195,7 @@ def _stream(source: Any) -> BinaryIO:
 
 
 def _regular_file(path: Path, name: str) -> BinaryIO:
-    """Open a file that holds a photo: never a pipe, which would wait for somebody to write."""
+    """Open a file that holds a photo: never a pipe, which would block."""
     _check_kind(path.stat().st_mode, name)  # to open a device may do something
     if path.suffix.lower() in RAW_SUFFIXES:
         raise _raw(name)
@@ -253,8 +276,7 @@ def _pillow_open(stream: BinaryIO) -> Image.Image | None:
 def _formats() -> list[str]:
     """The formats of photos that Pillow can read here.
 
-    It knows forty more, some in code that nobody has looked at for long, and one hands files to an
-    interpreter (Ghostscript): what cannot be a photo is not tried.
+    Its forty others, some unmaintained and one an interpreter (Ghostscript), are not tried.
     """
     return [name for name in PILLOW_FORMATS if name in Image.OPEN]
 
@@ -280,7 +302,7 @@ def _from_array(array: NDArray[np.generic]) -> Image.Image:
 
 
 def _is_tensor(source: object) -> TypeGuard["Tensor"]:
-    # Whoever has a tensor has imported it; while another thread imports it, it has no Tensor yet.
+    # A tensor implies that torch is imported; while it is being imported, it has no Tensor yet.
     kind = getattr(sys.modules.get("torch"), "Tensor", None)
     return kind is not None and isinstance(source, kind)
 

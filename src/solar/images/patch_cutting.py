@@ -17,6 +17,13 @@ from torch import Tensor
 from solar.arrays import Pixels
 from solar.errors import SolarError
 
+REGION = 6.0
+"""Side of a patch in sizes (diameters) of its keypoint: what a SIFT descriptor covers."""
+
+SMALLEST = 20.0
+"""Side of a patch at least, in pixels."""
+
+
 LEVELS = 5
 """Halvings kept of every photo, itself included: enough to shrink sixteenfold without aliasing."""
 

@@ -85,7 +85,6 @@ def plan_reduction(
 
 
 def _turned(photos: Tensor, orientation: int) -> Tensor:
-    """Photos (b, 3, h, w) as stored made upright."""
     if orientation >= 5:
         photos = photos.transpose(2, 3)
     mirrored = [axis for axis, turns in _MIRRORED.items() if orientation in turns]

@@ -77,7 +77,6 @@ class Root:
 
     @cached_property
     def _certain(self) -> str | None:
-        """The folder where its path alone tells that it is one, or should be."""
         path = Path(self.path)
         return None if path.suffix in (".tar", ".txt") else str(path)
 
@@ -202,8 +201,8 @@ class Roots:
 
 
 def expanded(place: str | Path) -> Path:
-    """A place as somebody writes it, with `~` for their home."""
-    return Path(os.path.expanduser(place))  # noqa: PTH111 (keeps a ~ that is nobody's home)
+    """A path with `~` expanded."""
+    return Path(os.path.expanduser(place))  # noqa: PTH111 (keeps a ~ that is no user's home)
 
 
 def _is_path(text: Any) -> bool:
@@ -214,7 +213,7 @@ def _is_path(text: Any) -> bool:
 
 
 def is_folder(place: Path) -> bool:
-    """Whether a place is a folder; a SolarError if nobody may know."""
+    """Whether a place is a folder; a SolarError if it may not be read."""
     with reading(place):
         return place.is_dir()
 

@@ -137,7 +137,7 @@ def _in_list(path: Path) -> Scan:
     for name in map(str.strip, lines):
         if name and not name.startswith("#"):
             file = path.parent / name
-            # A photo that is not there is told of when it is to be described.
+            # A missing photo is reported when it is to be described.
             result.take(name, file) if file.exists() else result.found.append(Found(name, file))
     return result
 
@@ -161,7 +161,6 @@ def _in_shard(path: Path) -> Scan:
 
 
 def _look(file: "os.DirEntry[str] | Path") -> os.stat_result | str:
-    """What the system knows of a file, or why it can be no photo."""
     if reason := _named_badly(file.name, _suffix(file.name)):
         return reason
     try:

@@ -38,7 +38,7 @@ class Photos:
         places: Where the bytes of each are: a file, and for a tar shard the range within it.
         skipped: What looks like a photo and can be none, by name, and why.
         roots: The places that names are relative to.
-        seen: What a scan saw of each; empty where nobody scanned.
+        seen: Size and time of each file; empty without a scan.
     """
 
     names: tuple[str, ...]
@@ -121,7 +121,6 @@ class Photos:
 
     @contextmanager
     def _reading(self, number: int, place: Path) -> Iterator[None]:
-        """Say what fails when the file of a photo is read, and whether it may pass."""
         try:
             yield
         except OSError as error:
@@ -133,7 +132,7 @@ class Photos:
             raise SolarError(f"{place} cannot be read: {error.strerror or error}.") from error
 
     def stamp_if_readable(self, number: int) -> Stamp | None:
-        """The same; None where it cannot be read, which is told of when it is described."""
+        """The same; None if it cannot be read, which is reported when it is described."""
         try:
             return self.stamp(number)
         except SolarError:
@@ -164,7 +163,6 @@ def find_sources(source: str | Path | Sequence[str | Path], *, follow: bool = Tr
 def _scanned(
     source: str | Path | Sequence[str | Path], *, follow: bool = True
 ) -> tuple[list[tuple[Root, Scan]], list[str | Path]]:
-    """What each of the sources holds, below its root; and the sources."""
     parts = [source] if isinstance(source, str | Path) else list(source)
     places = [expanded(part) for part in parts]
     return [(root_at(place), scan(place, follow=follow)) for place in places], parts

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from solar.losses.average_precision import average_precision
 from solar.losses.classifier import MARGIN_LOSSES, Classifier, ClassLoss
-from solar.losses.contrastive import contrastive
 from solar.losses.info_nce import info_nce
 from solar.losses.margins import arcface, cosface, curricular
 from solar.losses.patch import PatchLoss, hardnet, sosnet
 from solar.losses.sos import NEGATIVES, nearest_negatives, second_order
-from solar.losses.triplet import triplet
+from solar.losses.tuples import contrastive, triplet
 
 __all__ = [
     "LISTWISE_LOSSES",

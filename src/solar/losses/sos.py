@@ -36,8 +36,8 @@ def second_order(
 
     Args:
         anchor: (q, d), descriptors of the queries.
-        positive: (q, d), one positive a query.
-        negatives: (q, n, d), n a query.
+        positive: (q, d), one positive per query.
+        negatives: (q, n, d), n per query.
         reduction: `paper` divides the root by the number of triplets (equation 4), `per_query` by
             the number of queries, as the published code does: n times as much.
     """

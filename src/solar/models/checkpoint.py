@@ -1,4 +1,4 @@
-"""Networks to files and back: our safetensors, and every published format."""
+"""Save and load networks: our safetensors, and every published format."""
 
 import _codecs
 import hashlib
@@ -24,8 +24,7 @@ from solar.models import hub, published, zoo
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
 from solar.models.pretrained import from_folder, pretrained_folder
-from solar.models.published import Layout
-from solar.models.published_local import from_bgr
+from solar.models.published import Layout, from_bgr
 from solar.models.retrieval_config import RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
 from solar.models.soundness import check_digest, check_finite, with_digest
@@ -364,7 +363,6 @@ def _read_pickle_safely(path: Path) -> Any:
 
 
 def _numpy_arrays() -> list[Any]:
-    """What a pickle needs to rebuild a numpy array: GeM files carry their whitenings so."""
     multiarray = np._core.multiarray  # type: ignore[attr-defined]
     dtypes = [np.dtypes.Float32DType, np.dtypes.Float64DType, np.dtypes.Int64DType]
     names = [

@@ -1,4 +1,4 @@
-"""Networks from one format to another."""
+"""Convert networks between formats."""
 
 import warnings
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Networks to files that run without solar: ONNX and torch.export programs."""
+"""Export networks to ONNX and torch.export programs."""
 
 import copy
 import importlib.util
@@ -158,8 +158,6 @@ def require(*packages: str, purpose: str) -> None:
 
 
 class _MultiScale(nn.Module):
-    """All of a network's scales in one forward."""
-
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         if not isinstance(model, RetrievalNet):
@@ -171,7 +169,6 @@ class _MultiScale(nn.Module):
 
 
 def _inputs(model: Model) -> tuple[str, Tensor, dict[int, str]]:
-    """The input's name, an example of it, and the axes whose length is left open."""
     if isinstance(model, PatchNet):
         return "patches", torch.zeros(_PATCHES), {0: "batch"}
     if model.config.regional or model.config.pooling == "rmac":
@@ -185,7 +182,6 @@ def _inputs(model: Model) -> tuple[str, Tensor, dict[int, str]]:
 
 
 def _is_foreign(model: Model) -> bool:
-    """Whether the backbone is one that somebody else keeps, and may change."""
     return isinstance(model, RetrievalNet) and model.config.backbone_settings is not None
 
 
@@ -199,7 +195,7 @@ def _fixed_sizes(model: Model) -> SolarError:
 
 @contextmanager
 def _told(model: Model) -> Iterator[None]:
-    """Say in a sentence that a backbone of somebody else's cannot be exported."""
+    """Turn export failures of third-party backbones into a SolarError."""
     try:
         yield
     except SolarError:
@@ -225,7 +221,6 @@ def _check_onnx(network: nn.Module, path: Path) -> None:
 
 
 def _facts(model: Model) -> dict[str, Any]:
-    """What a file says about the network in it."""
     settings = json.dumps(model.config.to_dict(), sort_keys=True)
     return {"config": settings, "fingerprint": fingerprint(model)}
 

@@ -42,7 +42,7 @@ _TOKENIZER = (
     "tokenizer.model",
     "spiece.model",
 )
-_CLIENT = "solar-retrieval"  # what the hub is told, as by every library that asks it
+_CLIENT = "solar-retrieval"  # sent to the hub as the user agent
 
 
 def is_hub_name(source: object) -> bool:
@@ -88,7 +88,7 @@ def snapshot(name: str, *, revision: str | None = None, tokenizer: bool = False)
 
 
 def in_cache(name: str) -> bool:
-    """Whether a repository was fetched before; nobody is asked."""
+    """Whether a repository is in the local cache."""
     repository, revision = split_name(name)
     library = optional("huggingface_hub", "backbones")
     with _told_in_a_sentence(repository, revision):
@@ -100,7 +100,7 @@ def in_cache(name: str) -> bool:
 def refuse_unfetched(name: str, named_by: object = "The index") -> None:
     """A SolarError if a model is one of the hub that was never fetched.
 
-    Whoever sent an index must not choose what is fetched here.
+    The author of an index must not choose what is fetched here.
     """
     if is_hub_name(name) and not in_cache(name):
         raise SolarError(
@@ -183,7 +183,7 @@ def publish(
 ) -> str:
     """Upload a folder to the hub, into a repository that is made if it is not there.
 
-    A card that the repository has already is kept: somebody may have edited it.
+    An existing card is kept: it may have been edited.
 
     Args:
         folder: As `save_folder` writes it.
@@ -196,7 +196,7 @@ def publish(
         The repository's address.
 
     Raises:
-        SolarError: `huggingface_hub` is not installed, nobody is logged in, the account may not
+        SolarError: `huggingface_hub` is not installed, you are not logged in, the account may not
             write there, or the hub cannot be reached.
     """
     library = optional("huggingface_hub", "backbones")
@@ -236,7 +236,6 @@ def _bar() -> Any:
 
 @contextmanager
 def _told_in_a_sentence(repository: str, revision: str | None) -> Iterator[None]:
-    """Turn what the library raises in the block into a SolarError that says what to do."""
     try:
         yield
     except Exception as error:  # of the library, of its HTTP client (which one varies), of the disk
@@ -295,7 +294,6 @@ def _sentence(error: Exception, repository: str, revision: str | None) -> str:
 
 
 def _offline(constants: Any) -> str | None:
-    """The variable that forbids downloads, if one does."""
     if constants.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE"
     return "SOLAR_OFFLINE" if _told_to_stay_offline() else None

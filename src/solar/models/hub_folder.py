@@ -109,7 +109,6 @@ def _card(model: Model, name: str, *, hosted: bool) -> str:
 
 
 def _known(model: Model) -> zoo.NamedModel | None:
-    """What the zoo tells of this network, if its weights are still those."""
     try:
         entry = zoo.find(model.source or "")
         same = fingerprint(model) == fingerprint(load(entry.name, device="cpu"))
@@ -119,7 +118,6 @@ def _known(model: Model) -> zoo.NamedModel | None:
 
 
 def _head(model: Model, known: zoo.NamedModel | None) -> str:
-    """The YAML that the hub reads."""
     fields: dict[str, str | list[str]] = {
         "library_name": "solar-retrieval",
         "pipeline_tag": "image-feature-extraction",
@@ -154,7 +152,6 @@ def _metrics(reported: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def _base(model: Model) -> str | None:
-    """The repository on the hub that a network came from, or that its backbone came from."""
     for source in (model.source, getattr(model.config, "backbone", None)):
         if hub.is_hub_name(source):
             return hub.split_name(str(source))[0]

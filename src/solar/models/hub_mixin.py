@@ -70,7 +70,7 @@ class HubMixin:
             The repository's address.
 
         Raises:
-            SolarError: `huggingface_hub` is not installed, nobody is logged in, the account may
+            SolarError: `huggingface_hub` is not installed, you are not logged in, the account may
                 not write there, or the hub cannot be reached.
         """
         repository = hub.split_name(name)[0]
@@ -84,6 +84,6 @@ class HubMixin:
 def _package() -> Any:
     """`solar.models`, which offers loading and saving.
 
-    Those import the networks, which inherit from here: imported on use, they make no circle.
+    Imported when needed: it imports the classes that inherit from here.
     """
     return import_module(__package__ or "solar.models")

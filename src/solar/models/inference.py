@@ -11,7 +11,7 @@ from solar.errors import SolarError
 
 
 def best_device() -> str:
-    """Where to compute if nobody said so: the first CUDA device if there is one, else the CPU."""
+    """The default device: the first CUDA device if there is one, else the CPU."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 

@@ -1,4 +1,4 @@
-"""A descriptor as what it is: a sum over the regions of its photo.
+"""A descriptor as a sum of contributions of the regions of its photo.
 
 Location i holds the share xᵢᵖ / Σ xᵖ of what GeM makes of a channel; other poolings split likewise.
 Where the last stage is an attention block, a location has gathered part of that from others, to
@@ -127,8 +127,6 @@ def check_splits(net: RetrievalNet) -> None:
 
 
 class _Splitting(Protocol):
-    """A pooling that can tell what each location adds."""
-
     def split(self, x: Tensor) -> Tensor: ...
 
 
@@ -182,7 +180,6 @@ def _pooled(net: RetrievalNet, images: Tensor, *, attention: bool) -> Tensor:
 
 
 def _described(net: RetrievalNet, parts: Tensor) -> _Sum:
-    """The descriptor of one scale from what is pooled; as `RetrievalNet.head`."""
     [pooled] = _normalised([_Sum(parts, torch.zeros_like(parts[0, 0]))])
     if net.whiten is None:
         return pooled
@@ -191,7 +188,6 @@ def _described(net: RetrievalNet, parts: Tensor) -> _Sum:
 
 
 def _averaged(net: RetrievalNet, scales: Sequence[_Sum]) -> list[_Sum]:
-    """What each scale adds to the descriptor; as `RetrievalNet.average`."""
     power = net.scale_power(len(scales))
     totals = torch.stack([one.total for one in scales])
     weights = torch.full_like(totals, 1 / len(scales))
@@ -214,16 +210,12 @@ def _through(layer: nn.Module, sums: Sequence[_Sum]) -> list[_Sum]:
 
 
 def _normalised(sums: Sequence[_Sum], eps: float = 1e-6) -> list[_Sum]:
-    """The same divided by the norm of what they are together, plus `eps`."""
     length = torch.stack([one.total for one in sums]).sum(dim=0).norm()
     return [one.times(1 / (length + eps)) for one in sums]
 
 
 def _edges(backbone: Backbone, count: int, pixels: int, ends: tuple[int, int]) -> Doubles:
-    """Where the locations of a map begin and end in the photo: halfway between their middles.
-
-    What the map is of has so many `pixels`, and lies between these `ends` in the photo.
-    """
+    """Borders of a map's locations in the photo, of a crop of `pixels` that lies between `ends`."""
     begin, end = ends
     middles = (backbone.first + backbone.stride * np.arange(count)) * ((end - begin) / pixels)
     return np.concatenate([[begin], begin + (middles[1:] + middles[:-1]) / 2, [end]])
@@ -237,6 +229,5 @@ def _shares(locations: Doubles, regions: Doubles) -> Tensor:
 
 
 def _spread(parts: Tensor, down: Tensor, across: Tensor) -> Tensor:
-    """Vectors of locations (h, w, c) to those of regions."""
     down, across = down.to(parts.device), across.to(parts.device)
     return torch.einsum("rh,hwc,sw->rsc", down, parts, across)

@@ -31,7 +31,7 @@ from solar.nn.transformers_backbone import (
 from solar.nn.vision_tower import VisionTower, image_settings, is_joint, joint_tower
 
 _INTERPOLATIONS: dict[int, Interpolation] = {0: "nearest", 2: "bilinear", 3: "bicubic"}
-_SIZE = 224  # where nobody says at which size a model was trained
+_SIZE = 224  # where a model's training size is unknown
 
 
 def from_folder(
@@ -101,14 +101,12 @@ def pretrained_folder(source: str | Path) -> Path | None:
 
 
 def _backbone(settings: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The library's class for a backbone, and its configuration."""
     config = library_config(settings)
     with torch.device("meta"):
         return type(new_body(settings)), config  # AutoBackbone would ask the hub about a folder
 
 
 def _preprocessor(folder: Path) -> dict[str, Any]:
-    """What a folder says about how photos are prepared; nothing if it does not."""
     if (folder / hub.PREPROCESSOR).is_file():
         return hub.read_config(folder, hub.PREPROCESSOR)
     there = (folder / hub.PROCESSOR).is_file()
@@ -117,7 +115,6 @@ def _preprocessor(folder: Path) -> dict[str, Any]:
 
 
 def _preprocessing(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The same in our words; the usual where it says nothing."""
     normalised = given.get("do_normalize", True)
     mean, std = given.get("image_mean", IMAGENET_MEAN), given.get("image_std", IMAGENET_STD)
     if not normalised:

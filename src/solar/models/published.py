@@ -9,7 +9,6 @@ from torch import Tensor
 
 from solar.errors import SolarError
 from solar.models.patch_net import PatchConfig
-from solar.models.published_local import UNUSED, delg_name, local_config
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, REDUCTIONS, RetrievalConfig
 from solar.nn.pooling import LOCAL_POOLINGS
 from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
@@ -20,6 +19,9 @@ from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
 Layout = Literal[
     "solar", "gem", "features", "torchvision", "local", "sosnet", "token", "how", "delg"
 ]
+
+UNUSED = ("globalmodel.s4.", "globalmodel.head.", "desc_cls.", "att_cls.")
+"""Beginnings of what DELG's local branch has no use for: its global branch, and classifiers."""
 
 _ATTENTION = {"query": "f", "key": "g", "value": "h", "output": "v"}
 _HEAD = (
@@ -249,7 +251,6 @@ def guess_backbone(layout: Layout, state: Mapping[str, Tensor]) -> str | None:
 
 
 def _attention(state: Mapping[str, Tensor]) -> dict[int, int]:
-    """Layer number to channel reduction, read off the shapes of the attention blocks."""
     found = {}
     for name, tensor in state.items():
         match = re.fullmatch(r"(?:(?:features\.)?soa(\d)|pooling)\.f\.0\.weight", name)
@@ -278,3 +279,44 @@ def guess(state: Mapping[str, Tensor]) -> str:
     what = kinds.get(layout) or f"a {backbone or 'retrieval network of unknown backbone'}"
     layers = ", ".join(str(layer) for layer in _attention(state))
     return f"{what} with attention after layers {layers}" if layers else what
+
+
+_STEM = "globalmodel.stem.conv.weight"
+_PARTS = {"downsample.0": "proj", "downsample.1": "bn"}
+for _number, _letter in enumerate("abc", 1):
+    _PARTS |= {f"conv{_number}": f"f.{_letter}", f"bn{_number}": f"f.{_letter}_bn"}
+
+
+def delg_name(name: str) -> str:
+    """What a file of DELG's port calls one of our tensors."""
+    name = name.replace("pool.attention.", "localmodel.")
+    name = name.replace("backbone.conv1.", "globalmodel.stem.conv.")
+    name = name.replace("backbone.bn1.", "globalmodel.stem.bn.")
+    block = re.fullmatch(r"backbone\.layer(\d)\.(\d+)\.(downsample\.\d|[a-z]+\d)\.(\w+)", name)
+    if block is None:
+        return name
+    stage, number, part, what = block.groups()
+    return f"globalmodel.s{stage}.b{int(number) + 1}.{_PARTS[part]}.{what}"
+
+
+def from_bgr(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a network that takes blue first, which DELG's port does, for red first."""
+    found = dict(tensors)
+    if _STEM in found and found[_STEM].ndim == 4:
+        found[_STEM] = found[_STEM].flip(1)
+    return found
+
+
+def local_config(pooling: str, backbone: str, net_params: Mapping[str, Any]) -> RetrievalConfig:
+    """Settings of a published network; `net_params` is the entry of that name in a file of HOW."""
+    runtime = net_params.get("runtime")
+    known = runtime.get("mean_std") if isinstance(runtime, Mapping) else None
+    mean, std = known if known is not None else (IMAGENET_MEAN, IMAGENET_STD)
+    return RetrievalConfig(
+        backbone,
+        pooling=pooling,
+        whitening=False,
+        scales=(1.0,),
+        mean=tuple(map(float, mean)),  # type: ignore[arg-type]
+        std=tuple(map(float, std)),  # type: ignore[arg-type]
+    )

@@ -1,4 +1,4 @@
-"""What a network for whole photos is made of, and what it is fed."""
+"""Configuration of a retrieval network: architecture and preprocessing."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field

@@ -192,7 +192,7 @@ class RetrievalNet(HubMixin, nn.Module):
         return net
 
     def scale_power(self, scales: int) -> float | Tensor:
-        """The power of the mean over so many scales, see `average`."""
+        """The power of the mean over this many scales, see `average`."""
         plain = self.whiten is None and not self.config.regional
         if scales > 1 and plain and self.config.pooling == "dame":
             return 3.0  # as published, whatever the exponents of the images

@@ -1,4 +1,4 @@
-"""Whether the weights of a file are those that were written, and numbers at all."""
+"""Check weights: matching digest, finite numbers."""
 
 import hashlib
 import json

@@ -107,7 +107,7 @@ class TextSide:
 
 
 def no_text_side(source: str | None, *, joint: bool) -> SolarError:
-    """What to tell somebody who has words for a network without a text side.
+    """The error for a text query to a network without a text side.
 
     `joint`: it is the image side of a model that has one.
     """

@@ -1,8 +1,8 @@
-"""The models that have a name: what they are, where their files are, what they reach.
+"""The named models: facts, files and published results.
 
 Bundled ones come with the package, in ``solar/weights``: ``NAME.safetensors``, its card
 ``NAME.md``, and ``NAME.json`` with its facts and figures (``benchmarks/cards.py`` measures them).
-They work offline; ``solar-r18`` is the one that nobody has to name.
+They work offline; ``solar-r18`` is the default.
 
 The others are downloaded when they are first asked for. Their names follow one pattern, and the
 published file name (with or without ``.pth``, and for cirtorch also without the hash) is accepted
@@ -27,16 +27,70 @@ from __future__ import annotations
 
 import difflib
 import os
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from solar import weights
 from solar.errors import SolarError
-from solar.models.local_zoo import LOCAL_MODELS
-from solar.models.named_model import LICENCE, SFM, Task
-from solar.models.named_model import NamedModel as NamedModel
+
+# Describes photos; describes 32×32 patches; finds and describes local features of photos; nothing
+# but a backbone; one linear layer.
+Task = Literal["retrieval", "patches", "local", "backbone", "whitening"]
+
+LICENCE = "MIT (the publisher's repository; the file carries none of its own)"
+SFM = "retrieval-SfM-120k"
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A named model file, bundled or published elsewhere.
+
+    Attributes:
+        urls: The preferred address first; none for a bundled model, or where only `by_hand`
+            is known.
+        sha256: Hex digest or its first digits; None when the publisher gives none.
+        architecture: The backbone, by its usual name.
+        dim: Numbers in a descriptor; for a backbone, channels of the last map.
+        parameters: Learnt numbers in the network; running statistics are not counted.
+        attention: Layers with second-order attention, "45" for example.
+        pooling: "gem", "gemmp" (one p per channel), "gem-fixed" (p is not learned) or "mac"; with
+            "-r" summed over regions.
+        whitening: "end-to-end" (a layer of the network), "learnt" (apply the matrix stored beside
+            the weights afterwards) or "".
+        reported: Published results in percent, by data set and protocol.
+        source: Where those results were published, and how they were measured.
+        licence: What the publisher says.
+        aliases: Further names, beside the file name.
+        bundled: Whether it comes with solar.
+        by_hand: Where to download it with a browser, if there is no other way.
+        recipe: What trains it, where no file is published.
+        caveat: What must be said beside the results, as a whole sentence.
+    """
+
+    name: str
+    task: Task
+    file: str
+    urls: tuple[str, ...]
+    sha256: str | None
+    architecture: str
+    dim: int
+    parameters: int
+    trained_on: str
+    attention: str = ""
+    pooling: str = ""
+    whitening: Literal["end-to-end", "learnt", ""] = ""
+    reported: Mapping[str, Mapping[str, float]] = field(default_factory=dict, hash=False)
+    source: str = ""
+    licence: str = "see publisher"
+    aliases: tuple[str, ...] = ()
+    bundled: bool = False
+    by_hand: str = ""
+    recipe: str = ""
+    caveat: str = ""
+
 
 RetrievalName = Literal[
     "solar-r18",
@@ -74,7 +128,7 @@ def models() -> tuple[NamedModel, ...]:
     An installation that lacks the facts of a bundled model does not list it.
     """
     here = [name for name in weights.NAMES if (weights.FOLDER / f"{name}.json").is_file()]
-    return (*map(_bundled, here), *_MODELS, *LOCAL_MODELS)
+    return (*map(_bundled, here), *_MODELS)
 
 
 def find(name: str) -> NamedModel:
@@ -143,7 +197,6 @@ def obtain(name: str, *, progress: bool = True) -> Path:
 
 
 def _bundled(name: str) -> NamedModel:
-    """The entry of a bundled model, from its facts."""
     known = weights.facts(name)
     kept = ("task", "architecture", "dim", "parameters", "trained_on", "attention", "licence")
     return NamedModel(
@@ -200,7 +253,7 @@ def _cirtorch(name: str, stem: str, task: Task, **facts: Any) -> NamedModel:
     if task == "backbone":
         folder, trained_on = "imagenet", "ImageNet (converted from Caffe)"
     # The publisher's own links say http; https comes first because seven digits of a hash guard
-    # against accidents but not against somebody who changes the file on the way.
+    # against accidents but not against tampering in transit.
     address = f"cmp.felk.cvut.cz/cnnimageretrieval/data/{kind}/{folder}/{stem}.pth"
     return NamedModel(
         name=name,
@@ -249,6 +302,31 @@ def _whiten(name: str, stem: str) -> NamedModel:
     # …-resnet101-gem-r-rwhiten: between the backbone and the last word stands the pooling.
     pooling = stem.rpartition("-")[0].partition(f"-{entry.architecture}-")[2].rpartition("-")[0]
     return replace(entry, parameters=_linear(entry.dim), pooling=pooling)
+
+
+_HOW = "ptak.felk.cvut.cz/personal/toliageo/share/how/models"
+
+
+def _how(name: str, file: str, architecture: str, parameters: int, *medium: float) -> NamedModel:
+    return NamedModel(
+        name=name,
+        task="local",
+        file=file,
+        urls=(f"https://{_HOW}/{file}", f"http://{_HOW}/{file}"),
+        sha256=None,
+        architecture=architecture,
+        dim=128,
+        parameters=parameters,
+        trained_on=SFM,
+        pooling="how",
+        whitening="learnt",
+        reported={
+            "roxford5k": {"medium": medium[0]},
+            "rparis6k": {"medium": medium[1]},
+        },
+        source="HOW README: ASMK* of 1,000 features, longer side 1024, seven scales",
+        licence=LICENCE,
+    )
 
 
 _MODELS = (
@@ -355,12 +433,26 @@ _MODELS = (
     _whiten("whiten-d169-gem-sfm120k", "retrieval-SfM-120k-densenet169-gem-whiten-6b2a76a"),
     _whiten("whiten-d201-gem-sfm120k", "retrieval-SfM-120k-densenet201-gem-whiten-22ea45c"),
     _whiten("whiten-r101-gem-gl18", "gl18-50perlid-resnet101-gem-whiten-0ea46be"),
+    _how("how-r18", "how_r18.pth", "resnet18", 11_242_176, 75.1, 79.4),
+    _how("how-r50", "how_r50-.pth", "resnet50-conv4", 8_674_496, 78.3, 80.1),
+    NamedModel(
+        name="delf-r50",
+        task="local",
+        file="delf-r50.safetensors",
+        urls=(),
+        sha256=None,
+        architecture="resnet50-conv4",
+        dim=128,
+        parameters=9_332_929,
+        trained_on="labelled places of one's own",
+        pooling="delf",
+        recipe="recipes/delf-r50.yaml",
+    ),
 )
 
 
 @cache
 def _names() -> dict[str, NamedModel]:
-    """Every accepted name in lower case, with its entry."""
     return {
         accepted.casefold(): entry
         for entry in models()

@@ -2,12 +2,9 @@
 
 from solar.nn.backbone import Backbone
 from solar.nn.backbones import BACKBONES
-from solar.nn.dame import DAME
-from solar.nn.gem import GeM
 from solar.nn.l2net import L2Net
 from solar.nn.local_pooling import LocalPooling
-from solar.nn.norm import l2_normalize
-from solar.nn.pooling import MAC, POOLINGS, RMAC, CroW, Regional, SPoC
+from solar.nn.pooling import DAME, MAC, POOLINGS, RMAC, CroW, GeM, Regional, SPoC, l2_normalize
 from solar.nn.resnet import ResNet
 from solar.nn.soa import AttentionFactors, SecondOrderAttention
 from solar.nn.vgg_alexnet import VGG16, AlexNet

@@ -126,7 +126,6 @@ def _to_map(tokens: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def _to_tokens(x: Tensor) -> Tensor:
-    """(b, c, h, w) to (b, h·w, c)."""
     return x.flatten(2).transpose(1, 2)
 
 

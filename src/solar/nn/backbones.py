@@ -1,4 +1,4 @@
-"""The backbones that have a name. A new one is a file with a `Backbone`, and one line here."""
+"""Backbones by name. A new one is a file with a `Backbone`, and one line here."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

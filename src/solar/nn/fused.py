@@ -69,7 +69,7 @@ class FusedStem(nn.Module):
 
 
 def to_blocks(images: Tensor) -> Tensor:
-    """(b, 3, h, w) to (b, 16, ⌈h / 2⌉ + 3, ⌈w / 2⌉ + 3): 2×2 pixels a location, zeros around."""
+    """(b, 3, h, w) to (b, 16, ⌈h / 2⌉ + 3, ⌈w / 2⌉ + 3): 2×2 pixels per location, zeros around."""
     h, w = images.shape[2:]
     images = F.pad(images, (4, 2 + w % 2, 4, 2 + h % 2))
     return F.pad(F.pixel_unshuffle(images, 2), (0, 0, 0, 0, 0, 4))
@@ -84,7 +84,6 @@ def folded(head: nn.Sequential, *, relu: bool = False) -> FusedConv:
 
 
 def _copied(conv: nn.Conv2d) -> tuple[nn.Parameter, nn.Parameter | None]:
-    """Weight and bias, of its own memory."""
     bias = None if conv.bias is None else nn.Parameter(conv.bias.detach().clone())
     return nn.Parameter(conv.weight.detach().clone()), bias
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def to_blocks(pixels: Tensor, scale: float, mean: Tensor, std: Tensor) -> Tensor:
-    """Resize, normalise and gather 2×2 pixels a location, in one pass over the photos.
+    """Resize, normalise and gather 2×2 pixels per location, in one pass over the photos.
 
     Straight from the decoded bytes: done with torch, each of the three would write a float32 map
     of the whole photo and read it again. The same as `fused.to_blocks` on a normalised image that

@@ -89,7 +89,6 @@ def check_layers(layers: Sequence[tuple[int, int]]) -> None:
 
 
 def _strides(layers: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Pixels per location after each layer that may have attention."""
     found = accumulate((stride for _, stride in layers), mul)
     return {layer: stride for layer, stride in enumerate(found, 1) if layer >= _FIRST_ATTENTION}
 

@@ -1,4 +1,4 @@
-"""The other poolings of the paper's comparison, and pooling by regions."""
+"""Poolings: GeM, DAME, the others of the paper's comparison, and pooling by regions."""
 
 from collections.abc import Callable, Iterator
 from math import floor
@@ -7,11 +7,113 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from solar.nn.dame import DAME
 from solar.nn.delf import Delf, Delg
-from solar.nn.gem import GeM
 from solar.nn.local_pooling import How, LocalPooling
-from solar.nn.norm import l2_normalize
+
+
+class DAME(nn.Module):
+    """Generalised mean with an exponent between 1 and 5, by how much each channel varies.
+
+    A layer takes the variances v of the channels over all locations to one exponent per image,
+    p = 1 + 4·sigmoid(w·v + b). It starts at 0, which is GeM with p = 3.
+
+    Args:
+        channels: Of the map.
+        eps: Floor under every activation, as for GeM.
+    """
+
+    def __init__(self, channels: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.fc = nn.Linear(channels, 1)
+        nn.init.zeros_(self.fc.weight)
+        nn.init.zeros_(self.fc.bias)
+        self.eps = eps
+
+    def exponents(self, x: Tensor) -> Tensor:
+        """The exponent of each image: (b, c, h, w) to (b,) in float32."""
+        with torch.autocast(x.device.type, enabled=False):
+            x = x.float().flatten(2)
+            # The variance of a single location is not known; it does not vary.
+            apart = (x - x.mean(dim=2, keepdim=True)).square().sum(dim=2)
+            variance = apart / max(x.shape[2] - 1, 1)
+            p: Tensor = 1 + 4 * torch.sigmoid(self.fc(variance)[:, 0])
+            return p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, c, h, w) of any precision to (b, c) in float32."""
+        p = self.exponents(x)
+        with torch.autocast(x.device.type, enabled=False):
+            powers = x.float().clamp(min=self.eps).pow(p[:, None, None, None])
+            return powers.mean(dim=(2, 3)).pow(1 / p[:, None])
+
+    def split(self, x: Tensor) -> Tensor:
+        """What each location adds, as for GeM, the exponent being known."""
+        powers = x.float().clamp(min=self.eps).pow(self.exponents(x)[:, None, None, None])
+        shares: Tensor = powers / powers.sum(dim=(2, 3), keepdim=True)
+        return self.forward(x)[:, :, None, None] * shares
+
+
+class GeM(nn.Module):
+    """Generalised mean over all locations, between the average (p = 1) and the maximum (p → ∞).
+
+    Example:
+        >>> pool = GeM(p=3.0)
+        >>> pool(torch.rand(2, 512, 12, 16)).shape
+        torch.Size([2, 512])
+
+    Args:
+        p: Where the exponent starts.
+        channels: Give it for one exponent a channel ("GeMmp"); None shares one among all.
+        eps: Floor under every activation: a power of zero has no gradient for p.
+        learned: Off: p is no parameter and stays, but is saved with the network all the same.
+    """
+
+    p: Tensor
+
+    def __init__(
+        self,
+        p: float = 3.0,
+        channels: int | None = None,
+        eps: float = 1e-6,
+        *,
+        learned: bool = True,
+    ) -> None:
+        super().__init__()
+        start = torch.full((channels or 1,), float(p))
+        if learned:
+            self.p = nn.Parameter(start)
+        else:
+            self.register_buffer("p", start)
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, c, h, w) of any precision to (b, c) in float32."""
+        with torch.autocast(x.device.type, enabled=False):
+            p = self.p.float()[:, None, None]
+            powers = x.float().clamp(min=self.eps).pow(p)
+            return powers.mean(dim=(2, 3)).pow(1 / p[..., 0, 0])  # paper, equation 1
+
+    def split(self, x: Tensor) -> Tensor:
+        """What each location adds to the mean: (b, c, h, w) to (b, c, h, w), whose sums it is."""
+        powers = x.float().clamp(min=self.eps).pow(self.p.float()[:, None, None])
+        shares: Tensor = powers / powers.sum(dim=(2, 3), keepdim=True)
+        return self.forward(x)[:, :, None, None] * shares
+
+    def extra_repr(self) -> str:
+        """Show the exponent as it is now."""
+        p = self.p.detach()
+        return f"p={p.mean().item():.4f}, channels={p.numel()}, eps={self.eps}"
+
+
+def l2_normalize(x: Tensor, eps: float = 1e-6, dim: int = 1) -> Tensor:
+    """Divide by the L2 norm along `dim` plus `eps`; half-precision input comes out in float32.
+
+    The published networks *add* the epsilon to the norm, where `torch.nn.functional.normalize`
+    takes the larger of the two: a unit vector comes out a millionth shorter than one.
+    """
+    x = x.float() if x.dtype.itemsize < 4 else x
+    norm: Tensor = torch.linalg.vector_norm(x, dim=dim, keepdim=True)
+    return x / (norm + eps)
 
 
 class MAC(nn.Module):
@@ -110,7 +212,6 @@ def square_regions(
 
 
 def _closest_overlap(short: int, long: int, overlap: float) -> int:
-    """How many squares along the long side, 2 to 7, overlap nearest to what is wanted."""
     steps = np.float32(long - short) * (1 / np.arange(1, 7, dtype=np.float32))
     area = np.float32(short**2)
     errors = np.abs((area - np.float32(short) * steps) / area - np.float32(overlap))

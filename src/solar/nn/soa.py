@@ -131,10 +131,8 @@ class SecondOrderAttention(nn.Module):
         return out
 
     def _own(self, x: Tensor) -> Tensor:
-        """The channels that the block was made for."""
         return x if x.shape[1] == self.channels else x[:, : self.channels]
 
 
 def _locations(x: Tensor) -> Tensor:
-    """(b, c, h, w) to (b, h·w, c)."""
     return x.flatten(2).transpose(1, 2)

@@ -77,7 +77,7 @@ def within_whitening(descriptors: Tensor, labels: Tensor, shrink: float = 10.0) 
 
 
 def _eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues in falling order and their vectors, one a column."""
+    """Eigenvalues in falling order and their vectors, one per column."""
     values, vectors = torch.linalg.eigh((symmetric + symmetric.T) / 2)
     return values.flip(0), vectors.flip(1)
 

@@ -12,8 +12,7 @@ from PIL import Image, ImageDraw
 
 from solar.arrays import Floats
 from solar.show.attention_source import Location
-from solar.show.colours import colour
-from solar.show.lettering import INK, PAPER, SOFT, Colour, wide, write
+from solar.show.colours import INK, PAPER, SOFT, Colour, colour, wide, write
 
 # Apart from each other and from the colours of a map; the letters do without any colour.
 STARS: tuple[Colour, ...] = ((255, 70, 165), (40, 190, 255), (90, 215, 90), (160, 125, 255))
@@ -154,7 +153,6 @@ def draw_star(
 
 
 def _block(layers: Sequence[AttentionMaps], opacity: float, colours: str, cell: int) -> Image.Image:
-    """One photo as high as its lines of maps, and these."""
     photo, at = layers[0].photo, layers[0].at
     size = cell, max(1, round(cell * photo.height / photo.width))
     gap, text = max(3, cell // 40), max(11, cell // 18)

@@ -210,7 +210,6 @@ def check_model(model: Model) -> None:
 
 
 def _prepare(model: Model, photo: Image.Image, size: int) -> tuple[Tensor, Backbone]:
-    """The batch of one that a network takes, and its backbone."""
     import torch
 
     from solar.models import PatchNet

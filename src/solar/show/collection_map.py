@@ -1,4 +1,4 @@
-"""A whole collection on one map: photos that look alike lie close together.
+"""A 2-D map of a collection: similar photos lie close together.
 
 Vectors are reduced to 50 numbers by PCA and to two by t-SNE. Of a large collection only a sample
 goes that way; every other photo is placed among the photos of the sample that are most like it, so
@@ -112,7 +112,6 @@ def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
 
 
 def _pick(pieces: Iterable[Vectors], rows: npt.NDArray[np.int64]) -> Vectors:
-    """The given rows, ascending, of an array that comes in pieces."""
     found, start = [], 0
     for piece in pieces:
         here = rows[(rows >= start) & (rows < start + len(piece))] - start
@@ -148,7 +147,6 @@ def _plane(reduced: Vectors, seed: int) -> Vectors:
 
 
 def _two(reduced: Vectors) -> Vectors:
-    """The first two directions, with zeros where there are fewer."""
     return np.pad(reduced[:, :2], ((0, 0), (0, max(0, 2 - reduced.shape[1]))))
 
 
@@ -174,7 +172,6 @@ def _unit(points: Vectors) -> Vectors:
 
 
 def _read(file: Path, key: str) -> CollectionMap | None:
-    """A map that was kept, if it is whole and of the same photos."""
     try:
         with np.load(file, allow_pickle=False) as kept:
             facts, points = json.loads(kept["facts"].tobytes()), kept["points"]

@@ -1,4 +1,4 @@
-"""Numbers become colours: two colour maps, as tables of 256."""
+"""Colours and lettering of pictures: two colour maps as tables of 256, and text."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
 # Björn Ottosson's Oklab, in which equal steps of lightness look equal: to cone responses, and on
 # to linear sRGB.
@@ -73,3 +74,37 @@ def signed(values: NDArray[np.floating[Any]], most: float) -> NDArray[np.uint8]:
     colours = np.where(values[..., None] > 0, FOR, AGAINST)
     opacity = 255 * (np.abs(values) / max(most, 1e-30)).clip(0, 1)[..., None]
     return np.concatenate([colours, opacity.round()], axis=-1).astype(np.uint8)
+
+
+Colour = tuple[int, int, int]
+
+INK: Colour = (32, 32, 36)
+SOFT: Colour = (104, 104, 112)
+PAPER: Colour = (255, 255, 255)
+
+
+def wide(text: str, size: int) -> int:
+    """Width of a text in pixels."""
+    return round(_font(size).getlength(text))
+
+
+def short(text: str, room: int, size: int) -> str:
+    """The text, its middle left out where it is wider than `room`."""
+    if wide(text, size) <= room:
+        return text
+    for cut in range(len(text) - 1, 1, -1):
+        cropped = f"{text[: cut // 2]}…{text[-(cut - cut // 2) :]}"
+        if wide(cropped, size) <= room:
+            return cropped
+    return "…"
+
+
+def write(
+    picture: Image.Image, at: tuple[int, int], text: str, size: int, colour: Colour = INK
+) -> None:
+    """Write a text into a picture, its upper left corner at `at`."""
+    ImageDraw.Draw(picture).text(at, text, colour, _font(size))
+
+
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size)

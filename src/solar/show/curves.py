@@ -46,7 +46,6 @@ def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
 
 
 def _caption(sweeps: Mapping[str, Sequence[Sweep]]) -> str:
-    """What the axis is, where it ends and why, and what the stars are."""
     every = [one for many in sweeps.values() for one in many]
     swept = sorted({p for one in every for p in one.evaluations})
     lines = [

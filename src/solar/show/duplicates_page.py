@@ -62,7 +62,6 @@ def write_duplicates_page(
 
 
 def _name(roots: Roots) -> str:
-    """What decisions are kept and exported under."""
     names = [Path(root.path).name for root in roots.roots]
     place = hashlib.sha256(json.dumps(roots.stored()).encode()).hexdigest()[:6]
     plain = re.sub(r"[^\w.-]+", "-", "-".join(names[:2])) or "photos"
@@ -103,8 +102,6 @@ def _group(group: DuplicateGroup, seen: "_PagePhotos") -> dict[str, Any]:
 
 
 class _PagePhotos:
-    """Where a page in `folder` finds its photos."""
-
     def __init__(self, roots: Roots, folder: Path) -> None:
         self._roots, self._folder = roots, folder
         self._inside = 0

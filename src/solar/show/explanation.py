@@ -1,4 +1,4 @@
-"""Why two photos are similar: which regions of one speak for which of the other.
+"""Why two photos are similar: heat maps and pairs of regions.
 
 A descriptor is a sum over the regions of its photo (`solar.models.located`), and the similarity of
 two is their inner product. So it is a sum over pairs of regions, exactly. The table of all pairs is
@@ -20,8 +20,7 @@ from solar.arrays import Floats
 from solar.errors import SolarError
 from solar.images import Box, Source, load, read_image
 from solar.show.attention_source import Location, check_locations
-from solar.show.colours import AGAINST, FOR, signed
-from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
+from solar.show.colours import AGAINST, FOR, INK, PAPER, SOFT, short, signed, wide, write
 from solar.show.matches import draw_lines, pale
 from solar.show.regions import best_pairs, density, middles, region_at
 from solar.weights import DEFAULT
@@ -110,7 +109,7 @@ class Explanation:
         return heat
 
     def pairs(self, count: int = PAIRS) -> list[RegionPair]:
-        """At most so many pairs of regions that are each other's best, strongest first.
+        """Pairs of regions that are each other's best, strongest first.
 
         Only those that point the same way, with a cosine of at least a half, and that add at least
         a tenth of what the first does.
@@ -248,7 +247,6 @@ def _row(why: Explanation, title: str, height: int, opacity: float, text: int) -
 
 
 def _caption(row: Image.Image, score: str, text: int) -> None:
-    """The similarity, and what the colours mean, as far as there is room."""
     write(row, (0, text // 4), score, text, INK)
     x = wide(score, text) + 2 * text
     for colour, meaning in ((FOR, "speaks for it"), (AGAINST, "speaks against it")):

@@ -61,7 +61,6 @@ def _points(metrics: Sequence[dict[str, Any]], name: str) -> list[tuple[int, flo
 
 
 def _is_flat(points: Sequence[tuple[int, float]]) -> bool:
-    """Whether a figure was told more than once and has never changed."""
     return len(points) > 1 and len({value for _, value in points}) == 1
 
 

@@ -12,7 +12,7 @@ from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Source, load
 from solar.show.collection_map import CollectionMap
-from solar.show.lettering import PAPER
+from solar.show.colours import PAPER
 
 _MOST = 40  # cells a side, where there are more photos than can be shown
 _EACH = 4  # photos that may try for a place in a full neighbourhood
@@ -73,7 +73,6 @@ def grid_places(points: Vectors, columns: int) -> dict[int, tuple[int, int]]:
 def _rank_within(
     groups: npt.NDArray[np.int64], values: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
-    """The rank of each value among those of its group, from 0."""
     order = np.lexsort((values, groups))
     ordered = groups[order]
     first = np.searchsorted(ordered, ordered)
@@ -83,7 +82,6 @@ def _rank_within(
 
 
 def _thumbnail(source: Source | None, side: int) -> Image.Image:
-    """The middle square of a photo."""
     with suppress(SolarError):
         if source is not None:
             photo = Image.fromarray(load(source, 4 * side, mode="fast").pixels)

@@ -12,7 +12,7 @@ from solar.errors import SolarError
 from solar.images import Source, load
 from solar.images.opencv import opencv
 from solar.search.matching import Matches, verdict
-from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
+from solar.show.colours import INK, PAPER, SOFT, short, wide, write
 
 _FINE = 4  # bits after the point in the coordinates of lines
 
@@ -57,7 +57,6 @@ def _row(
     text: int,
     most: int,
 ) -> Image.Image:
-    """A caption over two photos with their lines."""
     gap, top = text // 2, 2 * text
     width = left[0].width + gap + right[0].width
     row = Image.new("RGB", (width, top + left[0].height), PAPER)
@@ -97,7 +96,6 @@ def draw_lines(
 
 
 def _scaled(photo: Source, height: int) -> tuple[Image.Image, float]:
-    """A photo of this height, and by how much it was enlarged."""
     loaded = load(photo, None)
     scale = height / loaded.height
     image = Image.fromarray(loaded.pixels)
@@ -116,7 +114,7 @@ def _places(points: NDArray[Any], scale: float, corner: tuple[int, int]) -> NDAr
 
 
 def _spread(points: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    """At most so many of the points, each the farthest from those before, the first one first."""
+    """Farthest-point sampling: the first point, then always the one farthest from those taken."""
     if len(points) <= most:
         return np.arange(len(points))
     chosen = [0]

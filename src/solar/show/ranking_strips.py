@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw
 
 from solar.evaluation.rankings import Listed, Picture, RankedPhoto, Ranking
 from solar.images import Box, load
-from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
+from solar.show.colours import INK, PAPER, SOFT, short, wide, write
 
 # Bluish green and vermilion stay apart for every kind of colour vision; the marks do without any.
 RIGHT, WRONG = (0, 148, 108), (208, 68, 0)
@@ -53,7 +53,6 @@ def draw_rankings(found: Sequence[Ranking], *, cell: int = 220) -> Image.Image:
 
 
 def _block(one: Ranking, sizes: _Sizes) -> Image.Image:
-    """One query and its lists."""
     longest = max(len(listed.hits) for listed in one.lists)
     left = sizes.query + 2 * sizes.gap
     step = sizes.line + sizes.high + sizes.gap
@@ -84,7 +83,6 @@ def _list(block: Image.Image, listed: Listed, at: tuple[int, int], sizes: _Sizes
 
 
 def _hit(hit: RankedPhoto, sizes: _Sizes) -> Image.Image:
-    """A listed photo in its border, with its mark in a corner."""
     border, colour = sizes.border, RIGHT if hit.right else WRONG
     inside = (sizes.cell - 2 * border, sizes.high - 2 * border)
     if hit.picture is None:
@@ -127,7 +125,6 @@ def _query(picture: Picture, box: Box | None, room: tuple[int, int], sizes: _Siz
 
 
 def _fitted(picture: Path | bytes, room: tuple[int, int]) -> tuple[Image.Image, float]:
-    """A photo as large as fits, and by how much it was scaled."""
     loaded = load(picture, max(room) * 2)
     scale = min(room[0] / loaded.width, room[1] / loaded.height)
     size = max(1, round(loaded.width * scale)), max(1, round(loaded.height * scale))
@@ -135,7 +132,6 @@ def _fitted(picture: Path | bytes, room: tuple[int, int]) -> tuple[Image.Image, 
 
 
 def _placeholder(name: str, room: tuple[int, int], sizes: _Sizes) -> Image.Image:
-    """Stands for a photo of which only the descriptor is known."""
     empty = Image.new("RGB", room, _EMPTY)
     text = short(name, room[0] - 2 * sizes.gap, sizes.text)
     at = ((room[0] - wide(text, sizes.text)) // 2, (room[1] - sizes.text) // 2)
@@ -144,7 +140,6 @@ def _placeholder(name: str, room: tuple[int, int], sizes: _Sizes) -> Image.Image
 
 
 def _legend(protocol: str, sizes: _Sizes) -> Image.Image:
-    """One line that explains borders, marks and box."""
     level = "" if protocol == "all" else f"{protocol.capitalize()} protocol. "
     side = sizes.cell // 8
     legend = Image.new("RGB", (sizes.cell * 6, max(side, sizes.line)), PAPER)

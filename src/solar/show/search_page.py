@@ -43,7 +43,7 @@ def ranking_page(
         hits: What it answered.
         box: The box of a single query, in its pixels.
         photos: Where the indexed photos are; the place that the index remembers if not given.
-        marks: By path, which of the photos found are right, where somebody knows.
+        marks: By path, whether a photo found is right, where known.
         attention: Attention maps of the query, for a part of their own.
     """
     roots = index.roots.moved_to(photos)
@@ -104,7 +104,6 @@ def _hit(number: int, hit: Hit, roots: Roots, right: bool | None = None) -> str:
 
 
 def _photo(source: Source | None, name: str, box: Box | None = None) -> str:
-    """A photo as a small JPEG inside the page, with its box over it."""
     image = None
     with suppress(SolarError):
         image = read_image(source) if source is not None else None

@@ -1,4 +1,4 @@
-"""A network fitted to labelled photos by a linear layer, where that is certain to help."""
+"""Fit a linear layer to labelled photos, kept only if it helps significantly."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -188,7 +188,6 @@ def _adapted(layer: nn.Linear, vectors: AnyFloats) -> AnyFloats:
 def _described(
     source: Store | str | Path,
 ) -> tuple[Sequence[str], DescriptorSpec, Callable[[RowNumbers], AnyFloats]]:
-    """The photos of a store or an index, how they were described, and what reads their rows."""
     if isinstance(source, Store) or is_store(source):
         store = source if isinstance(source, Store) else Store.open(source)
         spec = spec_of(store)
@@ -227,7 +226,6 @@ def _labelled(
 
 
 def _fitting(layer: nn.Linear | str | Path, net: RetrievalNet) -> nn.Linear:
-    """A layer that takes the descriptors of a network."""
     given = layer if isinstance(layer, nn.Linear) else load_whitening(layer)
     if given.in_features != net.dim:
         raise SolarError(
@@ -240,7 +238,6 @@ def _fitting(layer: nn.Linear | str | Path, net: RetrievalNet) -> nn.Linear:
 def _network(
     spec: DescriptorSpec, model: RetrievalNet | str | Path | None, where: object
 ) -> RetrievalNet:
-    """The network that made the descriptors."""
     if model is None:
         refuse_unfetched(spec.model, where)
     try:

@@ -2,7 +2,7 @@
 
 Every random number comes from the generator that is passed in, and as many of them whatever the
 settings, so that a run can be repeated and gone on with. Crop, mirror, rotation, stretch and
-perspective are one homography a photo and resample it once.
+perspective are one homography per photo and resample it once.
 """
 
 import math
@@ -143,7 +143,6 @@ def _between(chance: Iterator[Tensor], low: float, high: float) -> Tensor:
 
 
 def _factor(chance: Iterator[Tensor], strength: float) -> Tensor:
-    """From 1 / (1 + strength) to 1 + strength, as often below one as above."""
     return torch.exp(_between(chance, -1, 1) * math.log1p(strength))
 
 
@@ -159,7 +158,7 @@ def _column(values: Tensor, x: Tensor) -> Tensor:
 def _views(
     chance: Iterator[Tensor], settings: Augmentation, aspects: Tensor, result: tuple[int, int]
 ) -> Tensor:
-    """A homography a photo, for `warp`."""
+    """A homography per photo, for `warp`."""
     area = _between(chance, 1 - settings.crop, 1)
     stretch = _factor(chance, settings.stretch)
     wide = result[1] / result[0]
@@ -223,7 +222,6 @@ def _light(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tenso
 
 
 def _chosen(chance: Iterator[Tensor], probability: float) -> Tensor:
-    """Numbers of the photos that something happens to."""
     return (next(chance) < probability).nonzero()[:, 0]
 
 

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from solar.datasets.place_sources import places_in
 from solar.datasets.places import Places, listed
 from solar.datasets.seeds import generator
+from solar.datasets.training import places_in
 from solar.errors import SolarError
 from solar.losses import NEGATIVES, Classifier, nearest_negatives, second_order
 from solar.nn import pca_whitening
@@ -123,7 +123,6 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
         self.classifier.weight.copy_(F.normalize(everybody, dim=1))
 
     def _described(self, order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Descriptors of photos in this order, a few at a time, and their numbers."""
         for photos, numbers in self.loader.photo_batches(order, range(len(order)), _TOGETHER, 0):
             yield self.trainable(photos.groups)[photos.order.to(self.device)], numbers
 

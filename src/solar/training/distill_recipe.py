@@ -1,8 +1,8 @@
-"""Settings for teaching a network what another one sees."""
+"""Settings for distillation."""
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
@@ -21,8 +21,8 @@ class DistillData(Data):
         source: Folders, .txt lists, .tar shards or photos.
         size: Largest side at which photos are kept in memory (see `solar.datasets.image_cache`).
         cache: Where: "device", "host", or "none" to decode them again each time.
-        repeat: Photos whose name starts so are seen this many times an epoch: {"train/": 4}.
-        workers: Processes that decode; 0: one a core.
+        repeat: Times per epoch that photos whose names start so are seen: {"train/": 4}.
+        workers: Processes that decode; 0: one per core.
     """
 
     size: int = 224
@@ -38,7 +38,7 @@ class Student:
     Attributes:
         backbone: resnet18 … resnet152, vgg16, alexnet.
         attention: Layers with second-order attention, such as "45".
-        start: A network whose backbone it starts from, as `solar.load` takes it; default: chance.
+        start: A network whose backbone it starts from, as `solar.load` takes it; default: random.
         whitening: "none" leaves the pooled vector as it is; "pca" whitens it by what the training
             photos look like at the end; "places" does that, and then lets count for less how photos
             of one landmark differ (`solar.nn.within_whitening`); "teacher" keeps the layer that was
@@ -69,7 +69,7 @@ class Student:
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Photos of which it is known what they show, for `loss.alike`.
+    """Labelled photos, for `loss.alike`.
 
     Attributes:
         start: Those whose names start so; the folder in a name is the landmark.
@@ -229,7 +229,7 @@ class DistillRecipe(Recipe):
 
     def may_change(self) -> tuple[str, ...]:
         """As for every recipe; and photos may be kept and the student judged in another way."""
-        validation = (f"validation.{name}" for name in ("source", "every", "size", "scales"))
+        validation = (f"validation.{one.name}" for one in fields(PhotoValidation))
         return (*super().may_change(), "data.cache", "data.workers", *validation)
 
 

@@ -1,4 +1,4 @@
-"""Distillation: a network learns to see what another one sees, on photos that nobody labelled."""
+"""Distillation: a network learns to reproduce another one on unlabelled photos."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -151,7 +151,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             yield batch
 
     def _drawn(self, first: int, last: int, times: int, *stream: int) -> Iterator[Batch]:
-        """Photos of some steps, so many views of each, changed as the seed and `stream` say."""
+        """Photos of some steps, several views of each, augmented by the seed and `stream`."""
         recipe = self.recipe
         for step, parts in enumerate(batches(self.caches, self.draw, first, last), first):
             chance = generator(recipe.seed, step, *stream)
@@ -238,7 +238,6 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
 
     @torch.no_grad()
     def _described(self, known: Tensor | None = None) -> Tensor:
-        """Descriptors of what `_plain` shows."""
         self.net.eval()
         found = []
         for images in self._plain(known):
@@ -280,7 +279,7 @@ class OrderWithLandmarks:
     def __init__(self, order: Order, caches: Sequence[ImageCache], recipe: DistillRecipe) -> None:
         self.order, self.wanted, self.seed = order, recipe.landmarks, recipe.seed
         names = [name for one in caches for name in one.photos.names]
-        # A photo that nobody knows shows nothing that another does.
+        # A photo without a label matches no other.
         self.labels = torch.arange(len(names))
         self.kinds = [
             (self._groups(names, start), photos) for start, photos in self.wanted.kinds.items()
@@ -293,7 +292,6 @@ class OrderWithLandmarks:
         return known
 
     def _groups(self, names: Sequence[str], start: str) -> list[Tensor]:
-        """Photos whose names start so, by landmark."""
         by_folder: dict[str, list[int]] = {}
         for number, name in enumerate(names):
             if name.startswith(start):
@@ -309,7 +307,6 @@ class OrderWithLandmarks:
         return groups
 
     def _named(self, start: str) -> str:
-        """Which setting asks for photos whose names start so."""
         return "A kind of landmarks.more" if start in self.wanted.more else "landmarks.start"
 
     def __call__(self, step: int) -> Tensor:
@@ -319,7 +316,7 @@ class OrderWithLandmarks:
         return torch.cat([self.order(step), *drawn]).sort().values
 
     def _drawn(self, groups: list[Tensor], photos: int, chance: torch.Generator) -> Tensor:
-        """So many photos, `each` of a landmark or all that it has; fewer if there are no more."""
+        """Draw photos, `each` of a landmark or all that it has; fewer if there are no more."""
         found: list[Tensor] = []
         for number in torch.randperm(len(groups), generator=chance).tolist():
             group = groups[number]

@@ -108,7 +108,7 @@ def share(x: Tensor) -> Tensor:
 
 
 def part(count: int) -> slice:
-    """Which of so many things this process does: consecutive parts that differ by at most one."""
+    """This process's share of `count` items; parts are consecutive and differ by at most one."""
     here = world()
     return slice(count * here.rank // here.size, count * (here.rank + 1) // here.size)
 
@@ -132,7 +132,6 @@ def _together() -> bool:
 
 
 def _everybodys(x: Tensor) -> list[Tensor]:
-    """The tensor of every process, each of the same shape."""
     x = x.contiguous()
     parts = [torch.empty_like(x) for _ in range(world().size)]
     dist.all_gather(parts, x)

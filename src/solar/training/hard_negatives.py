@@ -1,4 +1,4 @@
-"""Which negatives to learn from: pure functions of descriptors, landmarks and a generator."""
+"""Hard-negative selection: pure functions of descriptors, landmarks and a generator."""
 
 from collections.abc import Callable, Sequence
 from random import Random

@@ -1,4 +1,4 @@
-"""A student looks at what its teacher looks at: how far apart are they?"""
+"""Student network and distillation losses."""
 
 from collections.abc import Sequence
 from typing import Any

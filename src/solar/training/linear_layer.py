@@ -37,7 +37,7 @@ class AdaptationSettings:
         dim: Length of the new descriptor; 512, or that of the old one where it is shorter.
         start: "whitened": directions in which photos of one place differ count for less, no bias is
             learned, and every place begins as the mean of its photos; or "random", as published.
-        shrink: How close the whitened start is to the identity: so many times the mean variance
+        shrink: How close the whitened start is to the identity: this multiple of the mean variance
             within places is added to that of every direction.
         pull: What the squared distance of the layer to its start costs. Published: 0.
         epochs: Passes over the photos. Published: 2 to 5.
@@ -135,7 +135,6 @@ def place_loss(cosines: Tensor, labels: Tensor, settings: AdaptationSettings) ->
 def _start(
     x: Tensor, labels: Tensor, settings: AdaptationSettings, chance: torch.Generator
 ) -> tuple[nn.Linear, Tensor]:
-    """The first layer and vectors of places, as `AdaptationSettings.start` says."""
     length, count = x.shape[1], int(labels.max()) + 1
     dim = min(DIM, length) if settings.dim is None else settings.dim
     if not 0 < dim <= length:
@@ -158,14 +157,13 @@ def _start(
 
 
 def _sums(x: Tensor, labels: Tensor) -> Tensor:
-    """The sum of the rows (n, d) of every place, (places, d)."""
     return x.new_zeros(int(labels.max()) + 1, x.shape[1]).index_add_(0, labels, x)
 
 
 def _batches(
     x: Tensor, labels: Tensor, settings: AdaptationSettings, chance: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Every photo once an epoch, in a random order; what is left of an epoch is dropped."""
+    """Every photo once per epoch, in a random order; what is left of an epoch is dropped."""
     size = min(settings.batch, len(x))
     for _ in range(settings.epochs):
         order = torch.randperm(len(x), generator=chance)

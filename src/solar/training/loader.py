@@ -209,7 +209,7 @@ class Loader:
 def _mended(images: list[Image.Image | None]) -> list[Image.Image] | None:
     """Replace what cannot be read by what plays the same part: a query and its positive, negatives.
 
-    None if a part has nobody left.
+    None if a part has no photo left.
     """
     out: list[Any] = []
     for mine in (images[:2], images[2:]):

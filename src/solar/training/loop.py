@@ -19,12 +19,11 @@ from solar.errors import SolarError
 from solar.models import save
 from solar.models.inference import best_device
 from solar.training import distributed
-from solar.training.ema import EMA
-from solar.training.meter import Meter
 from solar.training.objective import CollapseMonitor, Terms
-from solar.training.progress import Bar
+from solar.training.progress import Bar, Meter
 from solar.training.random_state import capture_random, restore_random, seed_everything
 from solar.training.run import Run, State
+from solar.training.schedule import EMA
 from solar.training.shared_recipe import Recipe
 
 R = TypeVar("R", bound=Recipe)
@@ -56,7 +55,7 @@ class Trainer(ABC, Generic[R, B]):
     several: ClassVar[bool] = False
     """Whether several processes may train together."""
     watched: ClassVar[bool] = False
-    """Read the losses of every step, before weights move; without it, nobody waits for a GPU."""
+    """Read the losses of every step, before weights move; without it, no step waits for a GPU."""
     validates_first: ClassVar[bool] = False
     """Validate before the first step, too."""
 
@@ -274,7 +273,6 @@ class Trainer(ABC, Generic[R, B]):
         self.meter = Meter()
 
     def _after_step(self, late: bool) -> None:
-        """Log, validate and save, as far as it is time to."""
         recipe, last = self.recipe, self.step == self.steps
         judged = self.held is not None and (last or self.step % self.validate_every == 0)
         saves = last or late or judged or any(map(self._due, (recipe.save_every, self.save_every)))

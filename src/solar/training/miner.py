@@ -169,7 +169,6 @@ def similarity(rows: Tensor) -> float:
 def _batched(
     squares: Iterator[Pixels | None], size: int
 ) -> Iterator[tuple[list[int], list[Pixels]]]:
-    """Squares that could be read, `size` at a time, and their places."""
     readable = ((place, square) for place, square in enumerate(squares) if square is not None)
     while some := list(islice(readable, size)):
         yield [place for place, _ in some], [square for _, square in some]
@@ -180,7 +179,7 @@ def contact_sheet(
 ) -> NDArray[np.uint8]:
     """Draw (q, s) tuples one below the other: query, positive (framed green), negatives (red).
 
-    At most so many of them, every photo in a cell of this side: (h, w, 3) bytes.
+    At most `most` of them, every photo in a cell of this side: (h, w, 3) bytes.
     """
     rows: Sequence[Sequence[int]] = tuples[:most].tolist()
     gap = max(2, cell // 24)

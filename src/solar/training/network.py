@@ -1,4 +1,4 @@
-"""The network of a retrieval run: its first weights, and which of them learn."""
+"""The network of a retrieval run: initial weights and parameter groups."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is minimised, and whether training is still worth going on with."""
+"""Training losses, and detection of collapse."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping

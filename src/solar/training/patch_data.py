@@ -1,4 +1,4 @@
-"""A patch recipe's data: the source of its pairs, and what its network is judged by."""
+"""A patch recipe's training and validation data."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -134,7 +134,7 @@ class PatchRecipe(Recipe):
 
     Attributes:
         views: How the two patches of a pair differ, where they are cut on the fly.
-        teacher: Whom the network imitates, if anybody.
+        teacher: The network to imitate, if any.
         epochs: How long, unless `steps` says it; an epoch uses each patch, or each photo, once.
     """
 

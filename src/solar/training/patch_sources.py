@@ -101,7 +101,6 @@ class PointPatches:
         return change_light(patches.view(2, n, 1, SIDE, SIDE), views, generator)
 
     def _draw(self, step: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Photos of a batch's points (n,) and their frames (n, 3, 3)."""
         epoch, place = divmod(step, self.batches)
         device = self.photos.device
         if self._shuffled[0] != (self.seed, epoch):
@@ -134,7 +133,6 @@ class PointPatches:
         return others[rows, choice], carried[rows, choice]
 
     def _inside(self, photos: Tensor, frames: Tensor) -> Tensor:
-        """Whether all corners of patches (n, m, 3, 3) lie in photos (n, m)."""
         corners = torch.tensor([[-1.0, -1, 1, 1], [-1, 1, -1, 1], [1, 1, 1, 1]])
         places = frames @ corners.to(frames)
         x, y = (places[..., i, :] / places[..., 2, :] for i in (0, 1))
@@ -144,7 +142,7 @@ class PointPatches:
 
 
 class PatchSet:
-    """Patches that somebody else cut, such as PhotoTour's: two of each point, never one twice.
+    """Ready-made patches, such as PhotoTour's: two different ones of each point.
 
     An epoch uses each patch about once. Points come in shuffled order; a point's patches are used
     up two by two before any comes again, as the published training has it.

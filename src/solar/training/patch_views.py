@@ -50,7 +50,7 @@ class Views:
         second: The same for the second patch.
         turn: Turn and mirror both patches of a pair together, by any angle.
         coarser: The second patch comes from a photo up to 2^coarser times smaller.
-        blur: Gaussian blur, up to so many pixels of a 32×32 patch.
+        blur: Largest Gaussian blur, in pixels of a 32×32 patch.
         shadow: How much darker one side of an edge through the patch can be.
         noise: Standard deviation, of 255, up to this.
         jpeg: Coarsest step of the quantised cosine transform, as a multiple of the standard's.
@@ -124,7 +124,6 @@ def turns(count: int, generator: torch.Generator) -> Tensor:
 
 
 def _turns(angles: Tensor) -> Tensor:
-    """(n,) radians to (n, 2, 2)."""
     cosine, sine = angles.cos(), angles.sin()
     return torch.stack([torch.stack([cosine, -sine], 1), torch.stack([sine, cosine], 1)], 1)
 
@@ -169,7 +168,7 @@ def _some(most: float, chance: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _blurred(patches: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur by two products with a banded matrix a patch; borders weigh what they have."""
+    """Gaussian blur by two products with a banded matrix per patch; borders are renormalised."""
     place = torch.arange(patches.shape[-1], device=patches.device, dtype=patches.dtype)
     apart = (place[:, None] - place).square()
     weights = torch.exp(-apart / (2 * sigma.clamp_min(0.1).square()))

@@ -49,7 +49,6 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
             yield self.source.batch(self._number())
 
     def _number(self) -> int:
-        """Which batch of the source the step takes."""
         different = self.recipe.teacher.batches
         return self.step % different if different else self.step
 
@@ -81,8 +80,6 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
 
 
 class _Teacher:
-    """Describes the batches of a recipe that names a teacher."""
-
     def __init__(self, recipe: PatchRecipe, device: torch.device) -> None:
         net = load(recipe.teacher.model, device=device)
         if not isinstance(net, PatchNet):
@@ -104,7 +101,6 @@ class _Teacher:
 
 
 def _tensor_core_layout(net: nn.Module) -> None:
-    """Lay convolutions out as tensor cores read them; feature maps follow."""
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
             data = module.weight.data

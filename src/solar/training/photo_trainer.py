@@ -1,4 +1,4 @@
-"""What trainings of networks that find photos share, whatever their batches and losses are."""
+"""What all trainings of retrieval networks share."""
 
 from abc import abstractmethod
 from contextlib import nullcontext
@@ -108,7 +108,7 @@ class PhotoTrainer(Trainer[P, Batch]):
         assert rows.grad is not None
         of_parts = torch.split(rows.grad, [len(part) for part in parts])
         for n, (part, mine) in enumerate(zip(parts, of_parts, strict=True)):
-            # Processes talk about gradients once a step, after the last chunk.
+            # Processes exchange gradients once per step, after the last chunk.
             quiet = self.here.size > 1 and n + 1 < len(parts)
             with self.model.no_sync() if quiet else nullcontext():  # type: ignore[operator]
                 torch.autograd.backward(self.model([part], self._chance(n)), mine)
@@ -144,7 +144,7 @@ class PhotoTrainer(Trainer[P, Batch]):
 
 
 def parts_of(data: RetrievalData) -> list[Part]:
-    """The part to train on and, where a file holds photos out and nobody asked, that part too."""
+    """The part to train on and, by default, the part that the file holds out."""
     file = Path(data.source[0])
     # A file of `solar data build --val-fraction` holds photos out.
     one_file = len(data.source) == 1 and file.suffix == ".json"

@@ -1,9 +1,13 @@
-"""A bar with the time left, for whoever is watching."""
+"""How a run is going: a progress bar, and mean figures since they were last read."""
 
 import os
 import sys
 from time import monotonic
 from typing import Any
+
+import torch
+
+from solar.training.objective import Terms
 
 _PAUSE = 30.0
 """Seconds between lines where there is no terminal for a bar."""
@@ -72,3 +76,25 @@ class Bar:
             self._bar.console.print(f"Warning: {sentence}", style="yellow", markup=False)
         else:
             warn(sentence)
+
+
+class Meter:
+    """Mean figures since it was last read, without waiting for a GPU before that."""
+
+    def __init__(self) -> None:
+        self._seen: list[Terms] = []
+        self._since = monotonic()
+        self.speed = 0.0  # steps per second between the last two readings
+
+    def add(self, terms: Terms) -> None:
+        """Take in the figures of a step."""
+        self._seen.append({name: value.detach().float() for name, value in terms.items()})
+
+    def read(self) -> dict[str, float]:
+        """Means of all figures, fetched from the device at once."""
+        rows = torch.stack([torch.stack(list(one.values())) for one in self._seen])
+        means = dict(zip(self._seen[0], rows.mean(0).tolist(), strict=True))
+        now = monotonic()
+        self.speed = len(self._seen) / max(now - self._since, 1e-9)
+        self._seen, self._since = [], now
+        return means

@@ -1,4 +1,4 @@
-"""Every random generator, saved and set back, so that a resumed run draws what it would have."""
+"""State of all random generators, so that a resumed run continues them."""
 
 import random
 from typing import Any

@@ -161,7 +161,6 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _nested(key: str, value: Any) -> dict[str, Any]:
-    """The setting of a dotted name, as nested dicts."""
     for name in reversed(key.split(".")):
         value = {name: value}
     return dict(value)
@@ -189,7 +188,6 @@ def _allowed(cls: Any, prefix: str = "") -> list[str]:
 
 
 def _keys(settings: Mapping[Any, Any], cls: Any, prefix: str = "") -> Iterator[str]:
-    """Dotted names of the given settings, not looking into values that are dicts themselves."""
     hints = get_type_hints(cls)
     for key, value in settings.items():
         yield f"{prefix}{key}"
@@ -257,7 +255,6 @@ def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
 
 
 def _tuple(kinds: Sequence[Any], value: Any, where: str, key: str) -> tuple[Any, ...]:
-    """A list whose items are of these kinds; of one kind where `...` follows it."""
     if kinds == (str, ...) and isinstance(value, str):
         value = [value]  # data.source=photos means the list of it
     if value is None:

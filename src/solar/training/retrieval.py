@@ -36,7 +36,7 @@ class RetrievalTrainer(PhotoTrainer[RetrievalRecipe]):
         self.tuples: Tensor | None = None  # (q, s) photos of an epoch, once they are mined
 
     def ready(self) -> None:
-        """Fuse what is frozen, join the other processes, and have somebody to mine."""
+        """Fuse what is frozen, join the other processes, and make the miner."""
         super().ready()
         self.miner = Miner(self.data, self.loader, self.trainable, self.recipe)
 

@@ -1,4 +1,4 @@
-"""Settings for training a network that finds photos; the defaults are the published ones."""
+"""Settings for training a retrieval network; the defaults are the published ones."""
 
 from dataclasses import dataclass, field
 from typing import Literal

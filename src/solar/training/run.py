@@ -45,7 +45,7 @@ class Run:
     repeated until it is done. A SolarError if the folder holds a run and `resume` is off, or if
     the recipe has changed in more than the dotted settings of `may_change`.
 
-    So many checkpoints are kept beside the best. Of a distributed run one process `writes`.
+    `keep` checkpoints are kept beside the best. Of a distributed run one process `writes`.
 
     Attributes:
         step: Steps taken when the newest checkpoint was written; 0 for a new run.

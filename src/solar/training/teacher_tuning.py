@@ -1,4 +1,4 @@
-"""A teacher learns what is asked of its student before it teaches: to tell landmarks apart."""
+"""Fine-tune a teacher on labelled landmarks before distillation."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -13,9 +13,8 @@ from solar.errors import SolarError
 from solar.losses import info_nce
 from solar.nn import l2_normalize
 from solar.training.distill_recipe import Tuning
-from solar.training.ema import EMA
 from solar.training.imitation import second_order_of_views
-from solar.training.schedule import Schedule
+from solar.training.schedule import EMA, Schedule
 from solar.training.teacher import Teacher
 
 

@@ -1,4 +1,4 @@
-"""How a network is run while it learns: nothing is kept or computed for what is frozen.
+"""Run a network in training: no activations or gradients for frozen parts.
 
 The backbone up to the first part that learns runs without gradients, a few photos at a time. What
 follows lets gradients through; frozen convolutions there get none of their own. With frozen batch
@@ -82,7 +82,6 @@ class TrainableNet(nn.Module):
         return x
 
     def _images(self, pixels: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Normalised images, or blocks of them for the fused stem."""
         net = self.net
         if generator is not None and self.augmentation is not None:
             changed = augment(pixels.movedim(-1, 1), self.augmentation, generator)
@@ -104,7 +103,6 @@ class TrainableNet(nn.Module):
         return torch.autocast(self.net.device.type, torch.bfloat16, enabled=enabled and half)
 
     def _frozen(self, name: str, part: nn.Module) -> Part:
-        """A part before anything learns, or between parts that do."""
         if not self.fused or not self.net.backbone.fusable:
             return part
         fused = self.net.backbone.fuse_stage(name, part, on_blocks=self.on_blocks)
@@ -112,7 +110,6 @@ class TrainableNet(nn.Module):
         return fused.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     def _learning(self, name: str, part: nn.Module) -> Part:
-        """A part through which gradients go."""
         if isinstance(part, SecondOrderAttention):
             if self.fused and has_frozen_norms(part):
                 return lambda x: attend_folded(part, x)

@@ -1,4 +1,4 @@
-"""How well the network in training finds photos that it does not learn from."""
+"""Validation: mAP on held-out photos."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from typing import Any
 from solar.errors import SolarError
 
 DEFAULT = "solar-r18"
-"""What describes photos where nobody names a model."""
+"""The model used where none is named."""
 
 DEFAULT_LOCAL = "solar-local-345"
 """The same for patches."""
@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent
 
 
 def facts(name: str) -> dict[str, Any]:
-    """What is known of a bundled model: what it is, its file's hash, how it was measured.
+    """The card of a bundled model: what it is, its file's hash, how it was measured.
 
     Raises:
         SolarError: This installation lacks it.
@@ -57,7 +57,7 @@ def card(name: str) -> str:
 
 
 def lacking(name: str) -> SolarError:
-    """What to tell somebody whose installation has no such model, though it should."""
+    """The error for a bundled model that this installation lacks."""
     return SolarError(
         f"{name} should have come with solar, but {FOLDER} lacks it: install solar again, "
         "from a complete wheel or checkout."

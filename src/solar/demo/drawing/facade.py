@@ -83,7 +83,6 @@ def _storeys(
     pen: Pen, b: Building, x0: float, x1: float, top: float, bays: int, skip: int,
     rng: np.random.Generator, blind: frozenset[tuple[int, int]] = frozenset(),
 ) -> None:  # fmt: skip
-    """Rows of windows from floor `skip` up to `top`."""
     bay = (x1 - x0) / bays
     w, h = bay * b.window_width, b.floor_height * b.window_height
     for floor in range(skip, int(top / b.floor_height + 0.01)):

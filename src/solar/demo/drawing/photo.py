@@ -41,7 +41,6 @@ def _building(
 
 
 def _develop(photo: Image.Image, s: Scene, rng: np.random.Generator) -> Image.Image:
-    """Blur, exposure, contrast, white balance, vignette and noise."""
     if s.blur > 0.3:
         photo = photo.filter(ImageFilter.GaussianBlur(s.blur * math.sqrt(max(photo.size) / 320)))
     values = np.asarray(photo).astype(np.float32)

@@ -85,7 +85,6 @@ def empty_world(
 
 
 def _skyline(e: Easel) -> None:
-    """Far roofs along the horizon, pale with distance."""
     (x0, y0), slope = e.cam.horizon()
     width = e.canvas.width
     for layer in (0.75, 0.5):
@@ -233,7 +232,6 @@ OCCLUDERS = {
 
 
 def _stand(e: Easel, kind: str, x: float, z: float, size: float, colour: Colour) -> None:
-    """Put a tree, a person, a car or a lamp on the ground at (x, z)."""
     if e.cam.depth((x, 0, z)) < NEAREST:
         return
     paint, usual = OCCLUDERS[kind]

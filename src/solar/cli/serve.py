@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
-from solar.cli.options import IndexModel, SearchDevice, ServedPhotos, ShownRoots
+from solar.cli.options import AllowedRoots, Device, Model, ServedPhotos
 from solar.cli.printing import output, say
 from solar.web.settings import WebSettings
 
@@ -17,11 +17,11 @@ def serve(
     index: Annotated[
         list[str],
         typer.Argument(
-            metavar="INDEX…",
+            metavar="INDEX",
             help="A folder, or milvus://host:port/collection; several share one server.",
         ),
     ],
-    model: IndexModel = None,
+    model: Model = None,
     compare_model: Annotated[
         list[str] | None,
         typer.Option(
@@ -36,7 +36,7 @@ def serve(
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
     ] = 8000,
     photos: ServedPhotos = None,
-    root: ShownRoots = None,
+    root: AllowedRoots = None,
     duplicates: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +58,7 @@ def serve(
     labels: Annotated[
         bool | None,
         typer.Option(
-            "--labels/--no-labels",
+            "--folder-labels/--no-folder-labels",
             help="Whether folder names are labels; auto-detected by default.",
         ),
     ] = None,
@@ -98,7 +98,7 @@ def serve(
     queue: Annotated[
         int, typer.Option(min=1, help="Maximum number of waiting searches.")
     ] = WebSettings.queue,
-    device: SearchDevice = None,
+    device: Device = None,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,

@@ -328,7 +328,7 @@ def fast_product(queries: Floats, device: str | None) -> Callable[[Floats, slice
     import torch
 
     if not torch.cuda.is_available():
-        raise SolarError(f"There is no device {device} here: leave out --device to use the CPU.")
+        raise SolarError(f"There is no device {device} here: leave out `device=` to use the CPU.")
     held = torch.tensor(queries, device=device)
 
     def on_device(block: Floats, some: slice) -> Floats:

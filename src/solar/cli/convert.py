@@ -35,5 +35,5 @@ def convert(
     from solar import models
 
     with warnings_as_sentences():
-        path = models.convert(source, output, half=is_half(compress), format="hf" if hub else None)
+        path = models.convert(source, output, half=is_half(compress), hub=hub)
     say(f"{source} → {path}")

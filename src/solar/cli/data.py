@@ -78,9 +78,10 @@ def get(
     again: Annotated[
         bool, typer.Option("--again", help="Also unpack archives that were unpacked before.")
     ] = False,
-    ignore_space: Annotated[
-        bool, typer.Option("--ignore-space", help="Start even if the disk looks too small.")
-    ] = False,
+    check_space: Annotated[
+        bool,
+        typer.Option("--check-space/--ignore-space", help="Stop if the disk looks too small."),
+    ] = True,
 ) -> None:
     """Download and unpack a dataset; run it again to resume.
 
@@ -98,7 +99,7 @@ def get(
         only=only or (),
         keep_archives=keep_archives,
         again=again,
-        check_space=not ignore_space,
+        check_space=check_space,
         say=say,
     )
     check = f"solar data check {name} --root {root}{_chosen(only)}"

@@ -269,7 +269,7 @@ def draw_map(
     index: IndexAddress,
     output: OptionalOutput = None,
     photos: ServedPhotos = None,
-    root: AllowedRoots = None,
+    roots: AllowedRoots = None,
     seed: Seed = 0,
     side: Annotated[
         int, typer.Option(min=200, max=20000, help="Width of the picture in pixels.")
@@ -294,15 +294,15 @@ def draw_map(
     check_suffix(output)
     console = errors()
     with need_vectors(Index.open(index)) as opened:
-        roots = Roots()
+        allowed = Roots()
         if output is not None:
-            roots = shown_roots(opened.place, opened.roots, photos=photos, given=root or [])
+            allowed = shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])
         if reason := choose_method(len(opened))[1]:
             console.print(reason, soft_wrap=True, markup=False)
         with console.status("Arranging"):
             found = map_index(opened, seed=seed)
     if output is not None:
-        picture, shown = draw_map(found, roots.find, side=side)
+        picture, shown = draw_map(found, allowed.find, side=side)
         save_image(picture, output)
         if shown < len(found.paths):
             console.print(f"{shown} of {len(found.paths)} photos fit on the map.")

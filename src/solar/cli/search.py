@@ -120,7 +120,7 @@ def search(
     csv: Csv = None,
     html: Html = None,
     photos: MovedPhotos = None,
-    allow_root: AllowedRoots = None,
+    roots: AllowedRoots = None,
 ) -> None:
     """Find photos of the same place or object, or by text."""
     given = locals()
@@ -168,7 +168,7 @@ def _found_here(
     opening = Index.open(given["index"], model=given["model"], device=given["device"])
     with opening as opened, warnings_as_sentences():
         if html is not None:
-            allowed = given["allow_root"] or []
+            allowed = given["roots"] or []
             shown_roots(opened.place, opened.roots, photos=photos, given=allowed)
         note, fresh = "", None if methods else FRESH
         if not methods and not given["no_rerank"]:

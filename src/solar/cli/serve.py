@@ -36,7 +36,7 @@ def serve(
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
     ] = 8000,
     photos: ServedPhotos = None,
-    root: AllowedRoots = None,
+    roots: AllowedRoots = None,
     duplicates: Annotated[
         Path | None,
         typer.Option(
@@ -85,9 +85,10 @@ def serve(
             metavar="PATH", help="URL path that the app is served under, such as /photos."
         ),
     ] = WebSettings.root_path,
-    trusted_proxy: Annotated[
+    proxies: Annotated[
         list[str] | None,
         typer.Option(
+            "--trusted-proxy",
             metavar="ADDRESS",
             help="Address or network of a reverse proxy whose X-Forwarded-For is trusted.",
         ),
@@ -115,7 +116,7 @@ def serve(
         model=model,
         device=device,
         compare=compare_model or [],
-        roots=root or [],
+        roots=roots or [],
         host=host,
         port=port,
         open_browser=open_browser,
@@ -129,7 +130,7 @@ def serve(
         token=token or None,  # an empty variable is none
         hosts=tuple(allow_host or ()),
         root_path=root_path.rstrip("/"),
-        proxies=tuple(trusted_proxy or ()),
+        proxies=tuple(proxies or ()),
         rate=rate,
         burst=max(10 * rate, 1.0),
         queue=queue,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # What takes the index itself, not its server.
 _LOCAL = (
     *("like", "unlike", "local_features", "backend", "model"),
-    *("device", "html", "photos", "allow_root"),
+    *("device", "html", "photos", "roots"),
 )
 
 
@@ -34,8 +34,7 @@ def found_by_server(
     from solar.search.verify import VerifySettings
 
     if unknown := [name for name in _LOCAL if given[name]]:
-        option = f"--{unknown[0].replace('_', '-')}"
-        raise SolarError(f"A search on a server does not take {option}: leave it out.")
+        raise SolarError(f"A search on a server does not take `{unknown[0]}=`: leave it out.")
     if given["verify_top"] != VerifySettings.top:
         raise SolarError("A search on a server does not take --verify-top: leave it out.")
     client = Client(address, os.environ.get("SOLAR_TOKEN") or None)

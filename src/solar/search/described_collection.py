@@ -114,7 +114,7 @@ class DescribedCollection:
             if place is not None:
                 found[row] = place
         if np.isnan(found).all():
-            raise SolarError("No photo has a GPS position: leave out --within.")
+            raise SolarError("No photo has a GPS position: leave out `within=`.")
         return found
 
     def verifier(self, settings: VerifySettings) -> Verifier:
@@ -125,8 +125,7 @@ class DescribedCollection:
         roots = self.roots.moved_to(settings.photos)
         if not any(Path(root.path).exists() for root in roots.roots):
             raise SolarError(
-                f"{roots or 'The folder of the photos'} cannot be found: name it with --photos, or "
-                "photos= in Python."
+                f"{roots or 'The folder of the photos'} cannot be found: name it with `photos=`."
             )
         return Verifier(roots.find, self.local, settings)
 

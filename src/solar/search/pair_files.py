@@ -41,7 +41,7 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
         warnings.warn(
             f"{len(spaced)} photo{'s'[: len(spaced) != 1]} in {path} have spaces in their names, "
             f"such as {min(spaced)!r}: COLMAP and hloc split lines at spaces, so rename the "
-            "photos, or write the matches themselves with --database.",
+            "photos, or write the matches themselves with `database=`.",
             stacklevel=2,
         )
     return count

@@ -59,8 +59,8 @@ class NoVectorsError(SolarError, AttributeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "This index compares local features (ASMK) and has no vectors for that: build an index "
-            "with --model instead."
+            "This index compares local features (ASMK) and has no vectors for that: build one "
+            "with `solar index build` instead."
         )
 
 
@@ -357,8 +357,8 @@ class PhotoIndex(ABC):
             if METHODS[name].needs not in self.offers:
                 raise SolarError(
                     f"Re-ranking methods such as {name} need embeddings, and this index "
-                    "holds local features (ASMK): search without them, or build an index "
-                    "with --model."
+                    "holds local features (ASMK): search without them, or build one "
+                    "with `solar index build`."
                 )
 
     def _parts(self, query: Any, box: Box | None) -> list[Part]:

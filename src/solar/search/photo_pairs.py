@@ -57,7 +57,7 @@ def refuse_score(min_score: float | None) -> None:
     """A SolarError if no two photos could ever be that similar, or all are."""
     if min_score is not None and not -1 <= min_score <= 1:
         raise SolarError(
-            f"--min-score is a cosine similarity: give a number from -1 to 1, not {min_score:g}."
+            f"`min_score=` is a cosine similarity: give a number from -1 to 1, not {min_score:g}."
         )
 
 

@@ -86,7 +86,7 @@ def serve(
     wanted = WebSettings(name=collection_name(several[0]), device=device, **settings)
     if not _SUB_PATH.fullmatch(wanted.root_path):
         raise SolarError(
-            f"--root-path {wanted.root_path} is not a path, or is used by the app itself: write "
+            f"`root_path={wanted.root_path}` is not a path, or is used by the app itself: write "
             "one such as /photos."
         )
     proxies = networks(wanted.proxies)
@@ -180,7 +180,7 @@ def photos_missing(roots: Roots, name: str) -> str | None:
     why = f"there is no {', '.join(gone)}" if roots else "the index does not know their folder"
     return (
         f"The photos of {name} cannot be read ({why}): pictures, matching and verification "
-        "need them; name their folder with --photos."
+        "need them; name their folder with `photos=`."
     )
 
 
@@ -220,13 +220,13 @@ def check_exposure(host: str, settings: WebSettings) -> None:
     local = host == "localhost" if address is None else address.is_loopback
     if settings.writable and settings.token is None and settings.proxies:
         raise SolarError(
-            "With --writable behind a proxy, anybody could add photos, or remove some: set a "
-            "--token as well."
+            "With `writable=True` behind a proxy, anybody could add photos, or remove some: set a "
+            "`token=` as well."
         )
     if settings.writable and settings.token is None and not local:
         raise SolarError(
-            f"With --writable on {host}, anybody could add photos, or remove some: set a --token "
-            "as well."
+            f"With `writable=True` on {host}, anybody could add photos, or remove some: set a "
+            "`token=` as well."
         )
 
 
@@ -283,7 +283,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.listen()  # whoever sees the address printed can visit it
     except OSError as error:
         raise SolarError(
-            f"Cannot listen on {host}:{port} ({error.strerror or error}): choose another --port, "
+            f"Cannot listen on {host}:{port} ({error.strerror or error}): choose another `port=`, "
             "or 0 for a free one."
         ) from error
     return listening

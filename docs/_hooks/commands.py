@@ -28,10 +28,8 @@ def all_options() -> str:
 
     meanings: dict[str, tuple[str, list[str]]] = {}
     for command, option in options(typer.main.get_command(app)):
-        told = (option.help or "", [])
-        meanings.setdefault(" / ".join(option.opts + option.secondary_opts), told)[1].append(
-            command
-        )
+        name = " / ".join(option.opts + option.secondary_opts)
+        meanings.setdefault(name, (option.help or "", []))[1].append(command)
     rows = [
         f"| {_code(name)} | {_cell(told)} | {', '.join(dict.fromkeys(takers))} |"
         for name, (told, takers) in sorted(meanings.items(), key=lambda one: one[0].lstrip("-"))

@@ -40,7 +40,10 @@ def test_info_and_verify(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("search", "@photos.asmk", "landmark-001/view-000.jpg", "--diffuse"), "need embeddings"),
+        (
+            ("search", "@photos.asmk", "landmark-001/view-000.jpg", "--rerank", "diffusion"),
+            "need embeddings",
+        ),
         (
             ("search", "@photos.asmk", "landmark-001/view-000.jpg", "--unlike", "x.jpg"),
             "no vectors",
@@ -53,17 +56,43 @@ def test_info_and_verify(home: Path) -> None:
             ("index", "build", "@photos", "-o", "@x", "--method", "asmk", "--model", "m"),
             "--model is for one embedding per photo",
         ),
-        (("index", "build", "@photos", "-o", "@x", "--features", "rootsift"), "--features needs"),
         (
-            ("index", "build", "@photos", "-o", "@x", "--asmk", "--features", "solar-r18"),
+            ("index", "build", "@photos", "-o", "@x", "--local-features", "rootsift"),
+            "--local-features",
+        ),
+        (
+            (
+                "index",
+                "build",
+                "@photos",
+                "-o",
+                "@x",
+                "--method",
+                "asmk",
+                "--local-features",
+                "solar-r18",
+            ),
             "keypoints",
         ),
-        (("index", "build", "@photos", "-o", "@x", "--asmk", "--features", "delf-r50"), "train it"),
         (
-            ("evaluate", "@photos", "--asmk", "rootsift", "--model", "solar-r18"),
+            (
+                "index",
+                "build",
+                "@photos",
+                "-o",
+                "@x",
+                "--method",
+                "asmk",
+                "--local-features",
+                "delf-r50",
+            ),
+            "train it",
+        ),
+        (
+            ("evaluate", "@photos", "--method", "asmk", "--model", "solar-r18"),
             "leave out --model",
         ),
-        (("evaluate", "@photos", "--asmk", "rootsift", "--scales", "1"), "--scales is for"),
+        (("evaluate", "@photos", "--method", "asmk", "--scales", "1"), "--scales is for"),
         (("evaluate", "@photos", "--codebook", "@photos.asmk"), "--codebook needs --asmk"),
     ],
 )

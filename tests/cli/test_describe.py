@@ -46,7 +46,7 @@ def test_rows_are_those_of_the_network(
     expected = network.describe(photos, box=box)
     assert np.load(out).dtype == np.float32
     np.testing.assert_array_equal(np.load(out), expected)
-    describe(*photos, "--model", model, *given, "--device", "cpu", "--half", "-o", out)
+    describe(*photos, "--model", model, *given, "--device", "cpu", "--compress", "fp16", "-o", out)
     np.testing.assert_array_equal(np.load(out), expected.astype(np.float16))
 
 

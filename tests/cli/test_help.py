@@ -37,7 +37,7 @@ def test_home_folders_are_found_where_a_path_begins(given: object, meant: object
     "arguments",
     [
         ("index", "info", "~/it"),
-        ("convert", "~/it", "out.safetensors"),
+        ("convert", "~/it", "-o", "out.safetensors"),
         ("describe", "~/it", "--output=out.npy"),
         ("data", "build", "~/it", "-o", "out.json"),
     ],

@@ -446,7 +446,7 @@ def test_one_of_several_roots_moves(home: Home) -> None:
     add([more], home.index).index.close()
     there = more.rename(more.with_name("there"))
     with home.open() as index:
-        with pytest.raises(SolarError, match="Use --root to name the folder"):
+        with pytest.raises(SolarError, match="Use `root=` to name the folder"):
             relocate(index, there)
         with pytest.raises(SolarError, match="There is no file or folder"):
             relocate(index, more, "more")

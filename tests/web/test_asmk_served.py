@@ -24,7 +24,7 @@ VIEW = "landmark-001/view-000.jpg"
 def words(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of visual words of the toy photos."""
     place = tmp_path_factory.mktemp("asmk") / "words.asmk"
-    solar("index", "build", home / "photos", "--asmk", "--words", 64, "-o", place)
+    solar("index", "build", home / "photos", "--method", "asmk", "--words", 64, "-o", place)
     return place
 
 

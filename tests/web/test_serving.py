@@ -151,14 +151,14 @@ def test_a_foreign_index_is_served_once_its_folders_are_confirmed(
             relocate(copied, tmp_path / "home" / "private")
     refused = solar("serve", moved, "--port", 0, expect=2)
     assert refused.stderr.count("\n") == 1
-    option = ("--root", tmp_path / "home" / "private")
+    option = ("--allow-root", tmp_path / "home" / "private")
     assert " ".join(map(str, option)) in refused.stderr
     with served(moved, *option) as (_, host, port):
         [photo] = ask(host, port, "/api/v1/photos?limit=1")["photos"]
         assert ask_bytes(host, port, photo["thumbnail"]).startswith(b"\xff\xd8")
     monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
     serve(str(moved), port=0)  # it is remembered
-    with pytest.raises(SolarError, match="--root"):
+    with pytest.raises(SolarError, match="--allow-root"):
         serve(str(moved.rename(tmp_path / "other.solar")), port=0)
     serve(str(tmp_path / "other.solar"), port=0, photos=home / "photos")
 

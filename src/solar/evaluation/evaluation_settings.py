@@ -106,6 +106,9 @@ class EvaluationSettings:
             for name in names:
                 if needed and getattr(self, name) != defaults[name]:
                     raise SolarError(f"`{name}=` needs `{needed}`.")
+        for name in ("radius", "frames", "depth"):
+            if (getattr(self, name) or 0) < 0:
+                raise SolarError(f"`{name}=` must not be negative.")
 
     @contextmanager
     def caching(self) -> Iterator[EvaluationSettings]:

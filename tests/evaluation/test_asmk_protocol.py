@@ -101,9 +101,9 @@ def test_a_table_shows_what_local_features_reached(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"features": ("a", "b")}, "--features is for one embedding per photo"),
-        ({"protocol": "vpr"}, "--protocol is for one embedding per photo"),
-        ({"distractors": np.zeros((2, 2))}, "--distractors must be photos"),
+        ({"features": ("a", "b")}, "`features=` is for one embedding per photo"),
+        ({"protocol": "vpr"}, "`protocol=` is for one embedding per photo"),
+        ({"distractors": np.zeros((2, 2))}, "`distractors=` must be photos"),
         ({"codebook": "nowhere.safetensors"}, "There is no codebook"),
     ],
 )

@@ -67,7 +67,7 @@ def test_copies_are_skipped_until_they_are_added_without_that(
 def test_a_store_is_added_whole(photos: Path, model: str, tmp_path: Path) -> None:
     index = edited_index(photos, tmp_path / "photos.solar", ["00.png"])
     extract([photos / "00.png"], tmp_path / "store", model=model)
-    with pytest.raises(SolarError, match="leave out --skip-copies"):
+    with pytest.raises(SolarError, match="leave out `skip_copies=True`"):
         add([tmp_path / "store"], index, skip_copies=True)
 
 

@@ -332,7 +332,7 @@ def test_a_root_that_is_gone_or_empty_loses_nothing(home: Home, how: str) -> Non
         more.mkdir()
     fill(home.photos, 6)
     before = content(home.index)
-    with pytest.raises(SolarError, match=r"more holds no photo any more.* 1 of it.*--force"):
+    with pytest.raises(SolarError, match=r"more holds no photo any more.* 1 of it.*`force=True`"):
         sync(home.index)
     assert content(home.index) == before
     shutil.rmtree(more, ignore_errors=True)

@@ -158,7 +158,7 @@ def test_a_foreign_index_is_served_once_its_folders_are_confirmed(
         assert ask_bytes(host, port, photo["thumbnail"]).startswith(b"\xff\xd8")
     monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
     serve(str(moved), port=0)  # it is remembered
-    with pytest.raises(SolarError, match="--allow-root"):
+    with pytest.raises(SolarError, match="roots="):
         serve(str(moved.rename(tmp_path / "other.solar")), port=0)
     serve(str(tmp_path / "other.solar"), port=0, photos=home / "photos")
 
@@ -182,7 +182,7 @@ def test_photos_that_are_not_at_hand_are_told_of(
     [told] = sentences(tmp_path / "none.solar")
     assert told == (
         "The photos of none cannot be read (the index does not know their folder): pictures, "
-        "matching and verification need them; name their folder with --photos."
+        "matching and verification need them; name their folder with `photos=`."
     )
     [told] = sentences(tmp_path / "lost.solar")
     assert f"(there is no {gone})" in told

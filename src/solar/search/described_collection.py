@@ -186,7 +186,7 @@ def described(
         return replace(_copied(_rows(store, {}), folder, photos.roots), skipped=skipped)
     for name, value in {"model": model, **describing}.items():
         if name not in ("progress", "device") and value is not None:
-            raise SolarError(f"{source} already holds embeddings: leave out --{name}.")
+            raise SolarError(f"{source} already holds embeddings: leave out `{name}=`.")
     if (opened := _opened(source)) is None:
         return _copied(read_h5(str(source)), folder, Roots())
     with opened as found:

@@ -140,9 +140,8 @@ def refuse_single(**given: Any) -> None:
     """Refuse what goes with one index, where there are several."""
     for name in ("model", "compare_model", "photos", "duplicates", "groups"):
         if given.get(name):
-            option = name.replace("_", "-")
             raise SolarError(
-                f"--{option} applies to one index: leave it out, or serve only that index."
+                f"`{name}=` applies to one index: leave it out, or serve only that index."
             )
 
 

@@ -93,7 +93,7 @@ def test_info_and_verify(home: Path) -> None:
             "leave out --model",
         ),
         (("evaluate", "@photos", "--method", "asmk", "--scales", "1"), "--scales is for"),
-        (("evaluate", "@photos", "--codebook", "@photos.asmk"), "--codebook needs --asmk"),
+        (("evaluate", "@photos", "--codebook", "@photos.asmk"), "--codebook needs --method asmk"),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(

@@ -50,7 +50,14 @@ def test_features_may_be_bits(home: Path) -> None:
 def test_a_picture_compares_models(home: Path) -> None:
     done = solar(
         *("match", home / "a.png", home / "b.png", "-o", home / "m.png", "--keypoints", 100),
-        *("--model", home / "net.safetensors", "--compare", "sift", "--geometry", "fundamental"),
+        *(
+            "--local-features",
+            home / "net.safetensors",
+            "--compare",
+            "sift",
+            "--geometry",
+            "fundamental",
+        ),
     )
     with Image.open(home / "m.png") as picture:
         assert picture.height > 2 * 480
@@ -88,7 +95,7 @@ def test_a_photo_without_keypoints_has_no_matrix(home: Path) -> None:
     ("arguments", "sentence"),
     [
         (("--geometry", "affine"), "homography or fundamental"),
-        (("--model", "solar-r10"), "no model called"),
+        (("--local-features", "solar-r10"), "no model called"),
         (("-o", "m.txt"), "must end in"),
         (("--patch-frames", "tall"), "wide"),
     ],

@@ -1,4 +1,4 @@
-"""Networks for local features that have a name: `solar index build --asmk --features NAME`."""
+"""Networks for local features that have a name, for `solar index build --local-features NAME`."""
 
 from solar.models.named_model import LICENCE, SFM, NamedModel
 

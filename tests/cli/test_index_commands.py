@@ -150,7 +150,6 @@ def test_add_remove_compact_verify_info_and_copy(home: Path, tmp_path: Path) -> 
     assert re.search(r"settings +.*orient yes; ", told)
     assert "{" not in told
     assert b"no errors found" in solar("index", "check", copied).stderr
-    assert b"no errors found" in solar("index", "check", copied).stderr  # as it was called once
     new = tmp_path / "more" / "new.png"
     assert found(copied, new, "-k", 1, "--include-self") == ["more//new.png"]
 

@@ -217,7 +217,7 @@ def test_strangers_may_not_write() -> None:
     check_exposure("127.0.0.1", WebSettings(writable=True))
     check_exposure("0.0.0.0", WebSettings())
     check_exposure("0.0.0.0", WebSettings(writable=True, token="long enough"))
-    with pytest.raises(SolarError, match="--token"):
+    with pytest.raises(SolarError, match="`token=`"):
         check_exposure("0.0.0.0", WebSettings(writable=True))
     with pytest.raises(SolarError, match="too short"):
         check_exposure("127.0.0.1", WebSettings(token="short"))

@@ -113,17 +113,7 @@ def extract(
     files = {kind: file for kind, file in exports.items() if file is not None}
     if files and _export(context, source, files, json):
         return
-    if output is None:
-        if not files:
-            raise SolarError("Name the store to write: -o photos.store.")
-        output = next(iter(files.values())).with_suffix(".store")
-    taken = {output: "store"}
-    for kind, file in files.items():
-        if file in taken:
-            raise SolarError(
-                f"{file} cannot be both {taken[file]} and {_KINDS[kind]}: give two paths."
-            )
-        taken[file] = _KINDS[kind]
+    output = _store_place(output, files)
     photos = find_sources(source, follow=follow)
     start = perf_counter()
     with photo_progress(len(photos)) as shown:
@@ -169,6 +159,22 @@ def extract(
         write_report(report, len(store), skipped, "Described", store=str(output))
     if skipped and not skip_bad:
         raise typer.Exit(1)
+
+
+def _store_place(output: Path | None, files: Mapping[str, Path]) -> Path:
+    """Where the store is written: beside the first file if -o does not say, and to none of them."""
+    if output is None:
+        if not files:
+            raise SolarError("Name the store to write: -o photos.store.")
+        output = next(iter(files.values())).with_suffix(".store")
+    taken = {output: "store"}
+    for kind, file in files.items():
+        if file in taken:
+            raise SolarError(
+                f"{file} cannot be both {taken[file]} and {_KINDS[kind]}: give two paths."
+            )
+        taken[file] = _KINDS[kind]
+    return output
 
 
 def _export(

@@ -121,7 +121,7 @@ def pairs(
         verify or query or window or min_score is not None or within is not None
     ):
         raise SolarError(
-            "--pairs takes a list as it is: leave out --verify, --query, --window, "
+            "--pairs takes a list as it is: leave out --verify, --query-list, --window, "
             "--within and --min-score."
         )
     verifying = VerifySettings(photos=photos) if verify else False

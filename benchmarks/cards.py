@@ -116,7 +116,7 @@ def toy_local(features: str | Path) -> dict[str, float]:
     """The same of fewer photos by ASMK*, whose words are learnt from the photos themselves."""
     with tempfile.TemporaryDirectory(prefix="solar-toy-") as folder:
         toy.write(Path(folder), landmarks=6, views=4, size=(240, 180), first=FIRST_TOY)
-        return _of(evaluate(folder, asmk=features))
+        return _of(evaluate(folder, method="asmk", local_features=features))
 
 
 def measure_teacher(data: Path, device: str) -> Figures:

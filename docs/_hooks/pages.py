@@ -31,6 +31,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "cards": lambda: cards_list(),
     "commands": commands.all_commands,
     "errors": sentences.page,
+    "options": commands.all_options,
     "recipes": lambda: recipes(),
 }
 # Who searches for a word wants the guide first; a whole sentence is still found.

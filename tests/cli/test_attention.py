@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_one_location_is_drawn_over_the_photo(folder: Path, tmp_path: Path) -> None:
-    options = ("--model", folder / "solar.pth", "--size", 96, "-o", tmp_path / "out.png")
+    options = ("--model", folder / "solar.pth", "--shorter-side", 96, "-o", tmp_path / "out.png")
     solar("attention", folder / "a.png", "--at", "80,60", "--layer", 4, *options)
     with Image.open(tmp_path / "out.png") as drawn, Image.open(folder / "a.png") as photo:
         assert drawn.size == photo.size
@@ -37,7 +37,7 @@ def test_one_location_is_drawn_over_the_photo(folder: Path, tmp_path: Path) -> N
 
 
 def test_maps_for_a_program(folder: Path, tmp_path: Path) -> None:
-    options = ("--model", folder / "solar.pth", "--size", 96, "-o", tmp_path / "out.npy")
+    options = ("--model", folder / "solar.pth", "--shorter-side", 96, "-o", tmp_path / "out.npy")
     solar("attention", folder / "a.png", "--at", "80,60", "--at", "0,0", *options)
     maps = np.load(tmp_path / "out.npy")
     assert maps.shape == (2, 3, 4)
@@ -45,7 +45,7 @@ def test_maps_for_a_program(folder: Path, tmp_path: Path) -> None:
 
 
 def test_the_figure_of_the_paper_is_one_command(folder: Path, tmp_path: Path) -> None:
-    options = ("--model", folder / "solar.pth", "--size", 96, "-o", tmp_path / "out.jpg")
+    options = ("--model", folder / "solar.pth", "--shorter-side", 96, "-o", tmp_path / "out.jpg")
     solar("attention", folder / "a.png", "--figure", *options)
     with Image.open(tmp_path / "out.jpg") as drawn:
         assert drawn.width > 6 * 320  # four maps, and the photo as high as two of them
@@ -75,7 +75,7 @@ def test_the_figure_of_the_supplement_is_one_command(folder: Path, tmp_path: Pat
 def test_a_mistake_is_one_sentence(
     folder: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    options = ("--model", folder / "solar.pth", "--size", 64, "-o", tmp_path / "out.png")
+    options = ("--model", folder / "solar.pth", "--shorter-side", 64, "-o", tmp_path / "out.png")
     assert sentence in refused("attention", folder / "a.png", *arguments, *options)
 
 

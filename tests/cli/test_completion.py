@@ -42,6 +42,8 @@ def test_options_are_offered() -> None:
     [
         "solar describe a.jpg --model ",
         "solar extract photos --model ",
+        "solar attention a.jpg --model ",
+        "solar evaluate photos --model ",
         "solar index build photos --model ",
         "solar search photos.solar a.jpg --model ",
         "solar serve photos.solar --model ",
@@ -55,24 +57,23 @@ def test_models_that_describe_photos_are_offered(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "binary"),
+    "words",
     [
-        ("solar match a.jpg b.jpg --model ", ["orb", "akaze"]),
-        ("solar search photos.solar a.jpg --features ", ["orb", "akaze"]),
-        ("solar index build photos --features ", []),
-        ("solar data build photos --local ", ["orb", "akaze"]),
+        "solar match a.jpg b.jpg --local-features ",
+        "solar search photos.solar a.jpg --local-features ",
+        "solar index build photos --local-features ",
+        "solar data build photos --local-features ",
     ],
 )
-def test_what_describes_keypoints_is_offered(words: str, binary: list[str]) -> None:
+def test_what_describes_keypoints_is_offered(words: str) -> None:
     names = [entry.name for entry in zoo.models() if entry.task in ("patches", "local")]
-    assert ask("bash", words) == ["rootsift", "sift", *binary, *names]
+    assert ask("bash", words) == ["rootsift", "sift", "orb", "akaze", *names]
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        "solar attention a.jpg --model solar-",
-        "solar evaluate photos --model solar-",
+        "solar reproduce table1 solar-",
         "solar convert solar-",
         "solar export onnx solar-",
         "solar models solar-",

@@ -45,8 +45,10 @@ def test_as_json_then_chosen_again(photos: Path, tmp_path: Path) -> None:
         "held_out": 0,
         "unreadable": {},
     }
-    told = refused("data", "build", tmp_path / "a.json", "-o", tmp_path / "b.json", "--least", 9)
-    assert "was built without --verify" in told
+    told = refused(
+        "data", "build", tmp_path / "a.json", "-o", tmp_path / "b.json", "--min-inliers", 9
+    )
+    assert "was not verified" in told
 
 
 def test_no_labels_is_one_sentence(tmp_path: Path) -> None:

@@ -46,8 +46,19 @@ def test_rows_are_those_of_the_network(
     expected = network.describe(photos, box=box)
     assert np.load(out).dtype == np.float32
     np.testing.assert_array_equal(np.load(out), expected)
-    describe(*photos, "--model", model, *given, "--device", "cpu", "--half", "-o", out)
+    describe(*photos, "--model", model, *given, "--device", "cpu", "--compress", "fp16", "-o", out)
     np.testing.assert_array_equal(np.load(out), expected.astype(np.float16))
+
+
+def test_each_photo_may_have_its_box(model: str, photos: list[Path], tmp_path: Path) -> None:
+    out, two = tmp_path / "out.npy", photos[:2]
+    describe(*two, "--model", model, "--box", "10,5,100,55", "--box", "-", "-o", out)
+    network = load(model, device="cpu")
+    assert isinstance(network, RetrievalNet)
+    expected = [network.describe([two[0]], box=(10, 5, 100, 55))[0], network.describe([two[1]])[0]]
+    np.testing.assert_allclose(np.load(out), expected, atol=1e-6)
+    with pytest.raises(SolarError, match="3 photos and 2 boxes"):
+        describe(*photos, "--box", "-", "--box", "-", "-o", out)
 
 
 def test_a_backend_describes_as_extract_does(

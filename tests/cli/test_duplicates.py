@@ -46,7 +46,7 @@ def test_reports_lie_beside_the_index_and_one_of_new_photos_replaces_no_other(
 ) -> None:
     place, page = tmp_path / "photos.solar", tmp_path / "page.html"
     shutil.copytree(index, place, ignore=shutil.ignore_patterns("local"))
-    with pytest.raises(SolarError, match="run without --new the first time"):
+    with pytest.raises(SolarError, match="--new needs an index"):
         run(place, "--new")
     run(place, "--kinds", "exact", "--html", page)
     report, new = tmp_path / "photos.duplicates.json", tmp_path / "photos.duplicates-new.json"
@@ -79,7 +79,7 @@ def test_files_that_cannot_be_read_are_listed(
         told = capsys.readouterr()
         assert "1 photo, skipped 1\n  torn.png: it is empty: get a complete copy" in told.err
         assert told.out.endswith(f"→ {name}.json\n")  # no index, so nothing to serve
-    with pytest.raises(SolarError, match="needs an index, but photos is not one: leave out --new"):
+    with pytest.raises(SolarError, match="needs an index, but photos is not one"):
         run("photos", "--new", "--model", "no-such-model")
 
 

@@ -102,7 +102,7 @@ def test_descriptors_can_be_halved_beside_whole_ones(
     model, cache = tmp_path / "model.pth", tmp_path / "cache"
     torch.save(drawn_checkpoint(RetrievalNet(RetrievalConfig("resnet18"))), model)
     command = ["evaluate", tmp_path / "photos", "--model", model, "--size", 48, "--scales", 1]
-    for more in ((), ("--half",), ("--half",)):
+    for more in ((), ("--compress", "fp16"), ("--compress", "fp16")):
         arguments = [*command, "--cache", cache, *more, "--json"]
         app([str(one) for one in arguments], standalone_mode=False)
         assert json.loads(capsys.readouterr().out)["mAP"] > 0
@@ -110,19 +110,6 @@ def test_descriptors_can_be_halved_beside_whole_ones(
         "float16",
         "float32",
     ]
-
-
-@pytest.mark.parametrize(
-    "job",
-    [
-        ("photos", "--sweep-p", "--half"),
-        ("--table", "speed", "--backend", "openvino"),
-        ("hpatches", "--half"),
-    ],
-)
-def test_what_describes_in_its_own_way_takes_no_backend(job: tuple[str, ...]) -> None:
-    with pytest.raises(SolarError, match="take no --backend and no --half"):
-        app(["evaluate", *job], standalone_mode=False)
 
 
 def test_an_unknown_backend_is_one_sentence(tmp_path: Path) -> None:
@@ -201,10 +188,11 @@ def test_wrong_positions_end_with_exit_code_2(places: tuple[object, ...], tmp_pa
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--frames", 1), "--frames, .* go with --protocol vpr, ilias"),
-        (("--radius", 5, "--protocol", "hard"), "go with --protocol vpr"),
-        (("--protocol", "vpr", "--sweep-p"), "--protocol vpr takes no --rankings"),
-        (("--protocol", "vqr"), "There is no protocol 'vqr': choose vpr, ilias, gldv2-retrieval"),
+        (("--frames", 1), "--frames needs --protocol"),
+        (("--radius", 5), "--radius needs --protocol"),
+        (("--frames", -1, "--protocol", "vpr"), "--frames"),
+        (("--codebook", "a.asmk"), "--codebook needs --method asmk"),
+        (("--protocol", "vqr"), "'vqr': choose vpr, ilias, gldv2-retrieval"),
     ],
 )
 def test_protocols_and_their_options_go_together(

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from solar.cli import app
-from solar.cli.help import at_home
+from solar.cli.help import OPTIONS, at_home, with_options
 from solar.errors import SolarError
 
 
@@ -37,7 +37,7 @@ def test_home_folders_are_found_where_a_path_begins(given: object, meant: object
     "arguments",
     [
         ("index", "info", "~/it"),
-        ("convert", "~/it", "out.safetensors"),
+        ("convert", "~/it", "-o", "out.safetensors"),
         ("describe", "~/it", "--output=out.npy"),
         ("data", "build", "~/it", "-o", "out.json"),
     ],
@@ -45,3 +45,13 @@ def test_home_folders_are_found_where_a_path_begins(given: object, meant: object
 def test_every_command_finds_them_in_addresses_models_and_paths(arguments: list[str]) -> None:
     with pytest.raises(SolarError, match="/home/me/it"):
         app(arguments, standalone_mode=False)
+
+
+def test_a_complaint_of_the_library_names_the_options_of_the_command() -> None:
+    with pytest.raises(SolarError, match="--codebook needs --method asmk"):
+        app(["evaluate", "photos", "--codebook", "a.asmk"], standalone_mode=False)
+    OPTIONS.update(check_space=("--check-space", "--ignore-space"), least=("--min-inliers",))
+    assert with_options("or `check_space=False`, or lower `least=`.") == (
+        "or --ignore-space, or lower --min-inliers."
+    )
+    assert with_options("give it as `anything=3`") == "give it as `anything=3`"

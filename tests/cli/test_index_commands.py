@@ -49,7 +49,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = solar(
         *("index", "build", home / "photos", "-o", home / "photos.solar"),
         *("--model", home / "model.safetensors", "--metadata", home / "tags.jsonl"),
-        "--keypoints",
+        "--precompute-keypoints",
     )
     assert f"Indexed 6 photos → {home / 'photos.solar'}" in done.stderr.decode().splitlines()
     return home
@@ -70,7 +70,7 @@ def test_keypoints_are_kept_when_asked_for(home: Path) -> None:
     facts = json.loads(solar("index", "info", home / "photos.solar", "--json").stdout)
     assert facts["local_features"] == 6
     asked = ("index", "build", home / "photos", "-o", home / "a.asmk", "--method", "asmk")
-    assert "--keypoints is for one embedding per photo" in refused(*asked, "--keypoints")
+    assert "--precompute-keypoints is for one" in refused(*asked, "--precompute-keypoints")
 
 
 def test_an_indexed_query_is_left_out_of_its_own_results(home: Path) -> None:
@@ -184,8 +184,9 @@ def test_mistakes_are_one_sentence(home: Path, tmp_path: Path) -> None:
     folder = home / "photos"
     told = refused("search", index, folder)
     assert told == f"solar: {folder} is a folder: name a photo in it.\n"
-    assert "--json cannot be" in refused("search", index, "1/0.jpg", "--json", "--csv")
+    assert "--json cannot be" in refused("search", index, "1/0.jpg", "--json", "--csv", "a.csv")
     assert "is not understood" in refused("search", index, "1/0.jpg", "--where", "colour=red")
+    assert "sideways" in refused("search", index, "1/0.jpg", "--rerank", "sideways")
     unknown = refused("search", index, "1/0.jpg", "--rerank", "alpha,sideways")
     assert "'sideways': choose from average, alpha" in unknown
     assert "nothing was removed" in refused("index", "remove", index, "1/0.jpg", "no.jpg")

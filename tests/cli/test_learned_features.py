@@ -35,8 +35,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     start_local_whitening(net, [load(photo, 160).pixels[:112, :112] for photo in photos])
     save(net, home / "how.safetensors", half=True)
     solar(
-        *("index", "build", home / "photos", "-o", home / "photos.asmk", "--asmk"),
-        *("--features", home / "how.safetensors", "--words", 64),
+        *("index", "build", home / "photos", "-o", home / "photos.asmk", "--method", "asmk"),
+        *("--local-features", home / "how.safetensors", "--words", 64),
     )
     return home
 
@@ -52,7 +52,7 @@ def test_an_index_says_what_made_it_and_what_a_photo_takes(home: Path) -> None:
 def test_a_photo_is_found_and_verified(home: Path) -> None:
     local = home / "how.safetensors"
     command = ("search", home / "photos.asmk", home / "photos" / QUERY, "--box", "20,10,140,110")
-    how = ("--verify", "--verify-top", 3, "--local", local)
+    how = ("--rerank", "verify", "--verify-top", 3, "--local-features", local)
     done = solar(*command, *how, "--include-self", "--json")
     hits = json.loads(done.stdout)
     assert [hits[0]["path"], len(hits)] == [QUERY, 9]
@@ -80,7 +80,8 @@ def test_evaluation_ranks_by_local_features(home: Path) -> None:
     """By chance two right photos among eight give a mean average precision of 0.31."""
     found = evaluate(
         home / "photos",
-        asmk=home / "how.safetensors",
+        method="asmk",
+        local_features=home / "how.safetensors",
         codebook=home / "photos.asmk",
         distractors=home / "more",
     )
@@ -91,5 +92,7 @@ def test_evaluation_ranks_by_local_features(home: Path) -> None:
 
 def test_words_of_other_features_are_refused_in_one_sentence(home: Path) -> None:
     codebook = ("--codebook", home / "photos.asmk")
-    told = refused("index", "build", home / "photos", "-o", home / "x", "--asmk", *codebook)
+    told = refused(
+        "index", "build", home / "photos", "-o", home / "x", "--method", "asmk", *codebook
+    )
     assert "other local features" in told

@@ -29,17 +29,17 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_photo_is_located_in_words_and_json(home: Path) -> None:
-    first, second = solar("locate", "a.jpg", home / "i.solar").stdout.splitlines()
+    first, second = solar("locate", home / "i.solar", "a.jpg").stdout.splitlines()
     assert first == "45.750000, 21.220000, within 100 m"
     assert second.endswith("points  45.750000, 21.220000  b.jpg")
-    found = json.loads(solar("locate", "a.jpg", home / "i.solar", "--json").stdout)
+    found = json.loads(solar("locate", home / "i.solar", "a.jpg", "--json").stdout)
     assert found["located"]
     assert found["position"] == pytest.approx(PLACE)
     assert [one["path"] for one in found["photos"]] == ["b.jpg"]
 
 
 def test_too_little_evidence_is_an_answer(home: Path) -> None:
-    found = json.loads(solar("locate", "c.jpg", home / "i.solar", "--json").stdout)
+    found = json.loads(solar("locate", home / "i.solar", "c.jpg", "--json").stdout)
     assert (found["located"], found["position"]) == (False, None)
     assert found["reason"].startswith("not enough evidence: ")
 
@@ -61,6 +61,6 @@ def test_mistakes_are_sentences(home: Path) -> None:
     for arguments, sentence in (
         ((*search, "--near", "Timisoara"), "near=Timisoara is not understood: write latitude"),
         ((*search, "--after", "2019-13-01"), "is not understood: write a time as 2019"),
-        (("locate", "a.jpg", home / "plain.solar"), "No photo of this index has a position"),
+        (("locate", home / "plain.solar", "a.jpg"), "No photo of this index has a position"),
     ):
         assert sentence in refused(*arguments)

@@ -43,14 +43,21 @@ def test_json_names_what_is_compared(home: Path) -> None:
 
 
 def test_features_may_be_bits(home: Path) -> None:
-    done = solar("match", home / "a.png", home / "b.png", "--features", "orb")
+    done = solar("match", home / "a.png", home / "b.png", "--local-features", "orb")
     assert done.stdout.startswith("orb: Likely the same scene: ")
 
 
 def test_a_picture_compares_models(home: Path) -> None:
     done = solar(
         *("match", home / "a.png", home / "b.png", "-o", home / "m.png", "--keypoints", 100),
-        *("--model", home / "net.safetensors", "--compare", "sift", "--geometry", "fundamental"),
+        *(
+            "--local-features",
+            home / "net.safetensors",
+            "--compare",
+            "sift",
+            "--geometry",
+            "fundamental",
+        ),
     )
     with Image.open(home / "m.png") as picture:
         assert picture.height > 2 * 480
@@ -88,9 +95,9 @@ def test_a_photo_without_keypoints_has_no_matrix(home: Path) -> None:
     ("arguments", "sentence"),
     [
         (("--geometry", "affine"), "homography or fundamental"),
-        (("--model", "solar-r10"), "no model called"),
+        (("--local-features", "solar-r10"), "no model called"),
         (("-o", "m.txt"), "must end in"),
-        (("--frames", "tall"), "wide"),
+        (("--patch-frames", "tall"), "wide"),
     ],
 )
 def test_mistakes_are_one_sentence(home: Path, arguments: tuple[str, ...], sentence: str) -> None:
@@ -109,7 +116,7 @@ def test_search_ranks_again_unless_told_otherwise(home: Path) -> None:
     usual = solar("search", index, "name:a.png")
     assert [line.split()[-1] for line in usual.stdout.splitlines()] == ["b.png", "grey.png"]
     assert "Re-ranked by matching points; --no-rerank" in usual.stderr
-    plain = solar("search", index, "name:a.png", "--no-verify")
+    plain = solar("search", index, "name:a.png", "--no-rerank")
     assert [line.split()[-1] for line in plain.stdout.splitlines()] == ["grey.png", "b.png"]
     assert plain.stderr == ""
     (home / "empty").mkdir()
@@ -118,7 +125,7 @@ def test_search_ranks_again_unless_told_otherwise(home: Path) -> None:
     assert "Not re-ranked by matching points" in away.stderr
     nowhere = refused("search", index, "name:a.png", "--photos", home / "gone")
     assert f"There is no folder {home / 'gone'}: check --photos." in nowhere
-    both = refused("search", index, "name:a.png", "--no-rerank", "--verify")
+    both = refused("search", index, "name:a.png", "--no-rerank", "--rerank", "verify")
     assert "--no-rerank cannot be combined with verify" in both
     least = refused("search", index, "name:a.png", "--min-probability", 0.5)
     assert "has no calibrated probabilities" in least
@@ -134,8 +141,8 @@ def test_search_verifies(home: Path) -> None:
     scores = np.array([1.0, 0.9, 0.8])
     vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
     Index.create(home / "i.solar", vectors, names, roots=Roots.at(home / "moved")).close()
-    assert "moved" in refused("search", home / "i.solar", "name:a.png", "--verify")
-    command = ("search", home / "i.solar", "name:a.png", "--verify", "--photos", home)
+    assert "moved" in refused("search", home / "i.solar", "name:a.png", "--rerank", "verify")
+    command = ("search", home / "i.solar", "name:a.png", "--rerank", "verify", "--photos", home)
     hits = json.loads(solar(*command, "--json").stdout)
     assert [hit["path"] for hit in hits] == ["b.png", "black.png"]
     assert [set(hit) for hit in hits] == [HIT_FIELDS] * 2
@@ -144,7 +151,7 @@ def test_search_verifies(home: Path) -> None:
     assert f"same scene ({hits[0]['inliers']} ≥ {hits[0]['threshold']} points)" in right
     assert f"not verified (0 < {hits[1]['threshold']} points)" in wrong
     (home / "black.png").unlink()
-    done = solar(*command, "--include-self", "--verify-top", 2, "--local", "sift")
+    done = solar(*command, "--include-self", "--verify-top", 2, "--local-features", "sift")
     assert [line.split()[-1] for line in done.stdout.splitlines()] == names
     assert "There is no photo black.png" in done.stderr
     assert "UserWarning" not in done.stderr

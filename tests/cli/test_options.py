@@ -65,7 +65,10 @@ def test_a_patch_network_matches_on_the_device(
     monkeypatch.setattr("solar.search.matching.match", matched)
     for model in ("sift", str(tmp_path / "net.safetensors")):
         with pytest.raises(SolarError, match="enough"):
-            app(["match", "a", "b", "--model", model, "--device", "cpu"], standalone_mode=False)
+            app(
+                ["match", "a", "b", "--local-features", model, "--device", "cpu"],
+                standalone_mode=False,
+            )
     assert asked[0] == "sift"
     assert isinstance(asked[1], PatchNet)
     assert asked[1].device.type == "cpu"

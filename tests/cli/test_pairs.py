@@ -53,7 +53,7 @@ def test_pairs_of_one_s_own_become_a_database(
 ) -> None:
     pycolmap = pytest.importorskip("pycolmap", reason='pip install "solar-retrieval[sfm]"')
     (tmp_path / "mine.txt").write_text("b/塔.png a.png\nc d.png a.png\n", encoding="utf-8")
-    run(photos, "--pairs", tmp_path / "mine.txt", "--database", tmp_path / "photos.db", "--json")
+    run(photos, "--pairs", tmp_path / "mine.txt", "--colmap", tmp_path / "photos.db", "--json")
     told = json.loads(capsys.readouterr().out)["database"]
     assert told == {"file": str(tmp_path / "photos.db"), "images": 3, "matched": 2, "verified": 1}
     with pycolmap.Database.open(tmp_path / "photos.db") as database:
@@ -80,7 +80,7 @@ def test_a_reconstruction_tells_what_it_found(
         (("-o", "mine.txt", "--pairs", "mine.txt"), "is the list to read"),
         (("-o", "out.txt", "--pairs", "mine.txt", "--verify"), "takes a list as it is"),
         (("-o", "out.txt", "-k", "0"), "Pairs need neighbours"),
-        (("--database", "."), "is a folder: name the database"),
+        (("--colmap", "."), "is a folder: name the database"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_leaves_no_list(
@@ -90,7 +90,7 @@ def test_a_mistake_is_one_sentence_and_leaves_no_list(
     arguments: tuple[str, ...],
     sentence: str,
 ) -> None:
-    if "--database" in arguments:
+    if "--colmap" in arguments:
         pytest.importorskip("pycolmap", reason='pip install "solar-retrieval[sfm]"')
     monkeypatch.chdir(tmp_path)
     Path("mine.txt").write_text("a.png gone.png\n")

@@ -292,14 +292,16 @@ def test_an_iphone_photo_is_found(nasty: Nasty, built: Built) -> None:
     assert hits[0]["score"] == pytest.approx(1, abs=1e-4)
 
 
-def test_hits_carry_their_absolute_paths(nasty: Nasty, built: Built) -> None:
+def test_hits_carry_their_absolute_paths(nasty: Nasty, built: Built, tmp_path: Path) -> None:
     command = ("search", built.index, nasty.folder / "a.jpg", "-k", 20)
     hits = json.loads(solar(*command, "--json").out)
     assert {hit["path"] for hit in hits} == GOOD - {"a.jpg"}
     for hit in hits:
         assert hit["absolute"] == str(nasty.folder / hit["path"])
         assert Path(hit["absolute"]).is_file()
-    rows = list(csv.DictReader(io.StringIO(solar(*command, "--csv", "--include-self").out)))
+    table = tmp_path / "hits.csv"
+    solar(*command, "--csv", table, "--include-self")
+    rows = list(csv.DictReader(table.open(errors="surrogateescape", newline="")))
     assert {row["path"]: row["absolute"] for row in rows} == {
         name: str(nasty.folder / name) for name in GOOD
     }

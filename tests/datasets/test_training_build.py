@@ -95,7 +95,7 @@ def test_compared_once_and_chosen_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"least": 5}, "--least needs --verify"),
+        ({"least": 5}, "`least=` needs `verify=True`"),
         ({"least": 0}, "must be 1 or more"),
         ({"val_fraction": 1.5}, "must be between 0 and 1"),
     ],
@@ -115,7 +115,7 @@ def test_an_output_that_training_would_not_know_is_refused(photos: Path, tmp_pat
 
 def test_what_was_not_compared_cannot_be_chosen_from(photos: Path, tmp_path: Path) -> None:
     build_training_set(photos, tmp_path / "set.json")
-    with pytest.raises(SolarError, match="was built without --verify"):
+    with pytest.raises(SolarError, match="was not verified"):
         build_training_set(tmp_path / "set.json", tmp_path / "other.json", least=20)
 
 

@@ -111,7 +111,7 @@ def test_another_file_is_refused(
 
 
 def test_no_pair_that_agrees_is_told(photos: Path) -> None:
-    with pytest.raises(SolarError, match="match in 100 points: lower --least"):
+    with pytest.raises(SolarError, match="match in 100 points: lower `least=`"):
         TrainingFile((photos,), COMPARED, 100).training_set("x")
 
 

@@ -49,7 +49,7 @@ def foreign(tmp_path: Path, private: Path, monkeypatch: pytest.MonkeyPatch) -> I
 def test_what_somebody_sent_shows_nothing_that_was_not_confirmed(
     foreign: Index, private: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(SolarError, match=rf"confirm once with --root {private}; otherwise name"):
+    with pytest.raises(SolarError, match=rf"confirm once with `roots={private}`; otherwise name"):
         shown_roots(foreign.place, foreign.roots)
     with pytest.raises(SolarError, match="have not confirmed"):
         shown_roots(foreign.place, foreign.roots, given=[tmp_path / "home" / "other"])
@@ -86,10 +86,10 @@ def test_written_forms_and_links_lead_nowhere_else(tmp_path: Path, private: Path
         with pytest.raises(SolarError, match="have not confirmed"):
             shown_roots("some.solar", Roots((Root(str(written)),)), given=[fine])
     many = Roots(tuple(Root(f"/no/{number} $(rm)") for number in range(9)))
-    with pytest.raises(SolarError, match="--root FOLDER for each of them") as told:
+    with pytest.raises(SolarError, match="`roots=FOLDER` for each of them") as told:
         shown_roots("some.solar", many)
     assert "and 1 more" in str(told.value)
-    with pytest.raises(SolarError, match=r"--root '/no/0 \$\(rm\)' .*--root '/no/7 \$\(rm\)';"):
+    with pytest.raises(SolarError, match=r"`roots='/no/0 \$\(rm\)'` .*`roots='/no/7 \$\(rm\)'`;"):
         shown_roots("some.solar", Roots(many.roots[:8]))
 
 
@@ -124,7 +124,7 @@ def test_what_the_user_gave_is_known_through_stores_indexes_and_additions(
     with Index.create(tmp_path / "c.solar", store) as index:
         assert not named(index)
     moved = (tmp_path / "a.solar").rename(tmp_path / "moved.solar")
-    with Index.open(moved) as index, pytest.raises(SolarError, match="--root"):
+    with Index.open(moved) as index, pytest.raises(SolarError, match="roots="):
         shown_roots(index.place, index.roots)
 
 
@@ -137,9 +137,9 @@ def test_commands_ask_before_they_show_photos(
     page = tmp_path / "page.html"
     refused = solar(*search, "--html", page, expect=2)
     assert refused.stderr.count("\n") == 1
-    assert f"--root {private}" in refused.stderr
+    assert f"--allow-root {private}" in refused.stderr
     assert not page.exists()
     drawn = solar("index", "map", foreign.place, "-o", tmp_path / "map.png", expect=2)
-    assert f"--root {private}" in drawn.stderr
-    solar(*search, "--html", page, "--root", private)
+    assert f"--allow-root {private}" in drawn.stderr
+    solar(*search, "--html", page, "--allow-root", private)
     assert "data:image/" in page.read_text()

@@ -87,7 +87,7 @@ def test_int8_and_float32_do_not_share_kept_features(
 def test_photos_are_matched_on_a_backend(int8: PatchBackend, home: Path) -> None:
     photos, file = (home / "a.png", home / "b.png"), home / "net.safetensors"
     done = solar(
-        *("match", *photos, "--features", "sift", "--compare", file, "--keypoints", 200),
+        *("match", *photos, "--local-features", "sift", "--compare", file, "--keypoints", 200),
         *("--backend", INT8, "--json"),
     )
     (found,) = json.loads(done.stdout)["compare"]

@@ -210,7 +210,7 @@ def test_commands_and_options_exist_also_where_nothing_is_run(page: Path) -> Non
         ("cd here && solar index grow photos.solar", ["grow (no such command)"]),
         ("torchrun -m solar train r.yaml --go-on", ["--go-on (no such option of train)"]),
         ("solar index add|remove|info", []),
-        ("solar search photos.solar - -k 5 --no-verify --json < a.jpg", []),
+        ("solar search photos.solar - -k 5 --no-rerank --json < a.jpg", []),
     ],
 )
 def test_words_that_solar_does_not_know_are_found(code: str, wrong: list[str]) -> None:

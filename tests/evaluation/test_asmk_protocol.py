@@ -42,7 +42,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_ground_truth_is_ranked_as_an_index_ranks_it(home: Path, tmp_path: Path) -> None:
     truth = home / "photos" / "truth.json"
     words = home / "others.asmk"
-    found = evaluate(truth, asmk="rootsift", codebook=words, distractors=home / "others")
+    found = evaluate(
+        truth, method="asmk", local_features="rootsift", codebook=words, distractors=home / "others"
+    )
     content = json.loads(truth.read_text())
     settings = AsmkSettings(codebook=words)
     index = build([home / "photos", home / "others"], tmp_path / "all.asmk", settings).index
@@ -71,7 +73,9 @@ def test_photos_that_cannot_be_read_are_left_out_of_labelled_ones(
 ) -> None:
     toy.write(tmp_path / "photos", landmarks=2, views=2, size=(160, 120))
     (tmp_path / "photos" / "landmark-000" / "bad.jpg").write_bytes(b"\xff\xd8\xff no photo")
-    found = evaluate(tmp_path / "photos", asmk="rootsift", codebook=home / "others.asmk")
+    found = evaluate(
+        tmp_path / "photos", method="asmk", local_features="rootsift", codebook=home / "others.asmk"
+    )
     assert [*found.failures] == ["landmark-000/bad.jpg"]
     assert len(found.queries) == 4
 
@@ -84,7 +88,9 @@ def test_a_table_shows_what_local_features_reached(monkeypatch: pytest.MonkeyPat
         return Evaluation(("q",), {"medium": {"AP": np.array([0.5])}})
 
     monkeypatch.setattr(tables, "evaluate_asmk", measured)
-    found = tables.measure_sets(("roxford5k",), asmk="how-r50", distractors="million")
+    found = tables.measure_sets(
+        ("roxford5k",), method="asmk", local_features="how-r50", distractors="million"
+    )
     assert asked == [("roxford5k", None), ("roxford5k", "million")]
     rows = {line.method: line for line in tables.fill(TABLE_1, {"how-r50": found})}
     assert rows["R50-HOW-ASMK*"].measured["how-r50"]["roxford5k"]["medium"]["mAP"] == 50
@@ -95,13 +101,13 @@ def test_a_table_shows_what_local_features_reached(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"features": ("a", "b")}, "--features is for one embedding per photo"),
-        ({"protocol": "vpr"}, "--protocol is for one embedding per photo"),
-        ({"distractors": np.zeros((2, 2))}, "--distractors must be photos"),
+        ({"features": ("a", "b")}, "`features=` is for one embedding per photo"),
+        ({"protocol": "vpr"}, "`protocol=` is for one embedding per photo"),
+        ({"distractors": np.zeros((2, 2))}, "`distractors=` must be photos"),
         ({"codebook": "nowhere.safetensors"}, "There is no codebook"),
     ],
 )
 def test_what_asmk_cannot_take_is_told(home: Path, options: dict, complaint: str) -> None:
     known = {"codebook": home / "others.asmk", **options}
     with pytest.raises(SolarError, match=complaint):
-        evaluate(home / "photos" / "truth.json", asmk="rootsift", **known)
+        evaluate(home / "photos" / "truth.json", method="asmk", local_features="rootsift", **known)

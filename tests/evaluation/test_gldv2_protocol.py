@@ -103,9 +103,9 @@ def test_features_are_in_the_order_of_the_published_lists(home: Path) -> None:
     found = solar.evaluate(home, protocol="gldv2-retrieval", **files).to_dict()
     assert found["public"]["mAP@100"] == 100
     assert found["private"]["mAP@100"] == pytest.approx(100 * (1 / 3 + 2 / 4) / 2)
-    assert solar.evaluate(home, protocol="gldv2-retrieval", k=1, **files).to_dict()["private"] == {
-        "mAP@1": 0
-    }
+    assert solar.evaluate(home, protocol="gldv2-retrieval", depth=1, **files).to_dict()[
+        "private"
+    ] == {"mAP@1": 0}
     found = solar.evaluate(home, protocol="gldv2-recognition", **files).to_dict()
     # Both answer with full confidence; the photo without a landmark comes after the other by name.
     assert found["public"] == {"µAP": 100, "accuracy": 100}

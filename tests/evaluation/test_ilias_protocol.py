@@ -81,7 +81,7 @@ def test_groups_leave_the_others_out_of_the_list(truth: Path) -> None:
     assert told["scale 4"]["mAP@1k"] == told["clutter 4"]["mAP@1k"] == pytest.approx(100)
     assert told["clutter 1"]["mAP@1k"] == pytest.approx(100 * 5 / 6)
     assert "3 photos ranked; AP over the first 1,000" in found.convention
-    first = solar.evaluate(truth, protocol="ilias", features=features, k=1).to_dict()
+    first = solar.evaluate(truth, protocol="ilias", features=features, depth=1).to_dict()
     assert first["mAP@1"] == 100
     worse = solar.evaluate(truth, protocol="ilias", features=features, distractors=QUERIES)
     assert worse.to_dict()["mAP@1k"] < told["mAP@1k"]

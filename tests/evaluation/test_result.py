@@ -67,9 +67,9 @@ def test_a_csv_of_something_else_is_refused(tmp_path: Path) -> None:
     Evaluation(("a", "b"), {"easy": EASY, "hard": HARD}).write_csv(tmp_path / "out.csv")
     whole = (tmp_path / "out.csv").read_text()
     for content, sentence in (
-        ("name,label\na,b\n", "is not what --per-query writes"),
-        ("", "is not what --per-query writes"),
-        (whole.replace("50.0", "half"), "is not what --per-query writes"),
+        ("name,label\na,b\n", "is not what `Evaluation.write_csv` writes"),
+        ("", "is not what `Evaluation.write_csv` writes"),
+        (whole.replace("50.0", "half"), "is not what `Evaluation.write_csv` writes"),
         (whole.rpartition("b,hard")[0], "is cut short"),
     ):
         (tmp_path / "bad.csv").write_text(content)

@@ -383,7 +383,7 @@ def test_the_limit_of_the_call_counts_not_that_of_pillow(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     assert read_image(data).size == (50, 40)
     assert read_image(data, max_pixels=2000).size == (50, 40)
-    with pytest.raises(ImageError, match=r"limit of 1,999: .*--max-pixels .*max_pixels="):
+    with pytest.raises(ImageError, match=r"limit of 1,999: .*max_pixels="):
         read_image(data, max_pixels=1999)
 
 

@@ -244,7 +244,7 @@ def test_the_model_of_an_index_that_has_moved_is_asked_for(photos: Path, tmp_pat
     spec = DescriptorSpec(4, str(tmp_path / "mine.safetensors"), "hash")
     index = Index.create(tmp_path / "i.solar", np.eye(4), list("abcd"), spec=spec)
     local = AsmkIndex(cast("Any", SimpleNamespace(spec=spec, kernel=None)))
-    sentence = r"model of this index, .*mine.safetensors, is no longer there: .* with --model"
+    sentence = r"model of this index, .*mine.safetensors, is no longer there: .* with `model=`"
     with pytest.raises(SolarError, match=sentence):
         index.search(photos / "0-0.png")
     with pytest.raises(SolarError, match=sentence):

@@ -115,7 +115,7 @@ def test_photos_are_added_as_those_of_the_index_were_described(
 
 def test_a_size_is_for_photos_not_for_descriptors(photos: Path, model: str, tmp_path: Path) -> None:
     build_index([photos], tmp_path / "a.solar", model=model, store=tmp_path / "kept.store")
-    with pytest.raises(SolarError, match="leave out --size"):
+    with pytest.raises(SolarError, match="leave out `size=`"):
         build(tmp_path / "kept.store", tmp_path / "b.solar", size=48)
 
 
@@ -160,7 +160,7 @@ def test_only_new_photos_are_described_where_asked(
 def test_descriptors_are_added_as_they_are(photos: Path, model: str, tmp_path: Path) -> None:
     build_index([photos], tmp_path / "i.solar", model=model, store=tmp_path / "kept.store")
     assert add([tmp_path / "kept.store"], tmp_path / "i.solar").photos == 2
-    with pytest.raises(SolarError, match="leave out --new"):
+    with pytest.raises(SolarError, match="leave out `new=True`"):
         add([tmp_path / "kept.store"], tmp_path / "i.solar", new=True)
 
 

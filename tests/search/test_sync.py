@@ -331,7 +331,7 @@ def test_a_root_that_is_gone_or_empty_loses_nothing(home: Home, how: str) -> Non
         more.mkdir()
     fill(home.photos, 6)
     before = content(home.index)
-    with pytest.raises(SolarError, match=r"more holds no photo any more.* 1 of it.*--force"):
+    with pytest.raises(SolarError, match=r"more holds no photo any more.* 1 of it.*`force=True`"):
         sync(home.index)
     assert content(home.index) == before
     shutil.rmtree(more, ignore_errors=True)
@@ -445,7 +445,7 @@ def test_one_of_several_roots_moves(home: Home) -> None:
     add([more], home.index).index.close()
     there = more.rename(more.with_name("there"))
     with home.open() as index:
-        with pytest.raises(SolarError, match="Use --root to name the folder"):
+        with pytest.raises(SolarError, match="Use `root=` to name the folder"):
             relocate(index, there)
         with pytest.raises(SolarError, match="There is no file or folder"):
             relocate(index, more, "more")

@@ -170,7 +170,7 @@ def test_a_vector_cannot_be_verified(index: Index) -> None:
 def test_an_index_that_does_not_know_its_photos_says_so(tmp_path: Path) -> None:
     with (
         Index.create(tmp_path / "i.solar", np.eye(2), ["a.jpg", "b.jpg"]) as index,
-        pytest.raises(SolarError, match="--photos"),
+        pytest.raises(SolarError, match="`photos=`"),
     ):
         index.search("a.jpg", rerank="verify")
 

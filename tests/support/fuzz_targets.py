@@ -78,7 +78,7 @@ def _read_box(data: bytes, _: Path) -> None:
 
 
 def _read_scales(data: bytes, _: Path) -> None:
-    from solar.cli.describe import parse_scales
+    from solar.cli.options import parse_scales
 
     parse_scales(_text(data))
 

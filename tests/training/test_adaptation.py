@@ -119,7 +119,7 @@ def test_a_model_that_is_gone_can_be_given(
 ) -> None:
     monkeypatch.setattr(net, "source", "/gone/plain.safetensors")
     store = make(folder="gone.store")
-    with pytest.raises(SolarError, match=r"/gone/plain.safetensors, which cannot be .*--model"):
+    with pytest.raises(SolarError, match=r"/gone/plain.safetensors, which cannot be .*`model=`"):
         solar.adapt(store)
     assert solar.adapt(store, model=net, epochs=60).gain > 0
 

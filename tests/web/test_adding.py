@@ -212,7 +212,7 @@ def test_large_files_and_jobs_of_nobody(open_app: Open, copy: Path, new: bytes) 
 
 
 def test_a_folder_is_needed(open_app: Open, home: Home, tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="--photos"):
+    with pytest.raises(SolarError, match="`photos=`"):
         open_app(writable=True, photos=tmp_path / "none")
 
 

@@ -24,7 +24,7 @@ VIEW = "landmark-001/view-000.jpg"
 def words(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of visual words of the toy photos."""
     place = tmp_path_factory.mktemp("asmk") / "words.asmk"
-    solar("index", "build", home / "photos", "--asmk", "--words", 64, "-o", place)
+    solar("index", "build", home / "photos", "--method", "asmk", "--words", 64, "-o", place)
     return place
 
 
@@ -121,7 +121,9 @@ def test_expansion_is_refused_where_there_are_no_embeddings(home: Home, words: P
 def test_photos_are_not_added_to_it_in_the_page(words: Path, home: Home) -> None:
     with Index.open(words) as index:
         settings = WebSettings(name="words", photos=home / "photos", writable=True)
-        with pytest.raises(SolarError, match="leave out --writable, and use `solar index add`"):
+        with pytest.raises(
+            SolarError, match="leave out `writable=True`, and use `solar index add`"
+        ):
             create_app(index, settings=settings)
 
 

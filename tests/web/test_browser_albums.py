@@ -36,7 +36,7 @@ def several(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for place in range(LANDMARKS)
     ]
     GroupReport(PHOTOS, groups).write(folder / "second.groups.json")
-    options = ("--root", collection, "--root-path", "/mine")
+    options = ("--allow-root", collection, "--root-path", "/mine")
     with served(folder / "first.solar", folder / "second.solar", *options) as address:
         yield address
 

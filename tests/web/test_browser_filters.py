@@ -27,7 +27,7 @@ def photos(filtered: Path) -> Path:
 def shop(filtered: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server below a path of a larger site, whose index may be changed."""
     own = shutil.copytree(filtered, tmp_path_factory.mktemp("shop") / "i.solar")
-    options = ("--root", filtered.parent, "--writable", "--root-path", "/mine")
+    options = ("--allow-root", filtered.parent, "--writable", "--root-path", "/mine")
     with served(own, *options) as url:
         yield f"{url}/"
 

@@ -150,14 +150,14 @@ def test_a_foreign_index_is_served_once_its_folders_are_confirmed(
             relocate(copied, tmp_path / "home" / "private")
     refused = solar("serve", moved, "--port", 0, expect=2)
     assert refused.stderr.count("\n") == 1
-    option = ("--root", tmp_path / "home" / "private")
+    option = ("--allow-root", tmp_path / "home" / "private")
     assert " ".join(map(str, option)) in refused.stderr
     with served(moved, *option) as (_, host, port):
         [photo] = ask(host, port, "/api/v1/photos?limit=1")["photos"]
         assert ask_bytes(host, port, photo["thumbnail"]).startswith(b"\xff\xd8")
     monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
     serve(str(moved), port=0)  # it is remembered
-    with pytest.raises(SolarError, match="--root"):
+    with pytest.raises(SolarError, match="roots="):
         serve(str(moved.rename(tmp_path / "other.solar")), port=0)
     serve(str(tmp_path / "other.solar"), port=0, photos=home / "photos")
 
@@ -181,7 +181,7 @@ def test_photos_that_are_not_at_hand_are_told_of(
     [told] = sentences(tmp_path / "none.solar")
     assert told == (
         "The photos of none cannot be read (the index does not know their folder): pictures, "
-        "matching and verification need them; name their folder with --photos."
+        "matching and verification need them; name their folder with `photos=`."
     )
     [told] = sentences(tmp_path / "lost.solar")
     assert f"(there is no {gone})" in told
@@ -211,7 +211,7 @@ def test_strangers_may_not_write() -> None:
     check_exposure("127.0.0.1", WebSettings(writable=True))
     check_exposure("0.0.0.0", WebSettings())
     check_exposure("0.0.0.0", WebSettings(writable=True, token="long enough"))
-    with pytest.raises(SolarError, match="--token"):
+    with pytest.raises(SolarError, match="`token=`"):
         check_exposure("0.0.0.0", WebSettings(writable=True))
     with pytest.raises(SolarError, match="too short"):
         check_exposure("127.0.0.1", WebSettings(token="short"))

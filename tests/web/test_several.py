@@ -160,7 +160,7 @@ def test_two_of_one_name_are_refused(home: Home, open_app: Open) -> None:
 
 
 def test_the_command_serves_several_below_a_path(folder: Path) -> None:
-    options = ("--root-path", "/mine", "--rate", 0, "--root", folder.parent)
+    options = ("--root-path", "/mine", "--rate", 0, "--allow-root", folder.parent)
     indexes = (folder / "a.solar", folder / "c.solar")
     photo = folder / "photos" / "landmark-002" / "view-001.jpg"
     sentence = solar("serve", *indexes, "--photos", folder, expect=2).stderr

@@ -19,7 +19,7 @@ _PANELS = {
     "Start": ("demo", "doctor"),
     "Search your photos": ("index", "search", "serve"),
     "Look closer": ("why", "match", "pairs", "duplicates", "groups", "attention", "locate"),
-    "Measure": ("evaluate",),
+    "Measure": ("evaluate", "evaluate-patches", "reproduce"),
     "Train": ("data", "train", "distill", "adapt"),
     "Embeddings and models": ("describe", "extract", "store", "models", "convert", "export"),
 }
@@ -65,11 +65,11 @@ def _options(
 
 
 for _name in chain.from_iterable(_PANELS.values()):
-    _module: Any = import_module(f"solar.cli.{_GROUPS.get(_name, _name)}")
+    _module: Any = import_module(f"solar.cli.{_GROUPS.get(_name, _name).replace('-', '_')}")
     if hasattr(_module, "app"):
         app.add_typer(_module.app, name=_name, epilog=getattr(_module, "EXAMPLE", None))
     else:
-        app.command(_name, epilog=_module.EXAMPLE)(getattr(_module, _name))
+        app.command(_name, epilog=_module.EXAMPLE)(getattr(_module, _name.replace("-", "_")))
 
 
 def main() -> None:

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from solar.cli.completion import photo_models
-from solar.cli.options import Json
+from solar.cli.options import Json, Model, Output, Seed
 
 EXAMPLE = "Example: solar adapt photos.store --labels labels.csv -o mine.safetensors"
 
@@ -15,9 +14,7 @@ def adapt(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A store made by `solar extract`, or an index.")
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The adapted model, as .safetensors.")
-    ],
+    output: Output,
     labels: Annotated[
         Path | None,
         typer.Option(
@@ -25,16 +22,11 @@ def adapt(
             "folder names."
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="The model that made the store, if it is no longer at its recorded path.",
-            autocompletion=photo_models,
-        ),
-    ] = None,
+    model: Model = None,
     layer: Annotated[
         Path | None,
         typer.Option(
+            "--ilias-layer",
             metavar="FILE",
             help="Use a layer in the format of ILIAS (.pth) instead of training one.",
         ),
@@ -50,13 +42,13 @@ def adapt(
         float | None,
         typer.Option(min=0, max=1, help="CosFace margin, subtracted from the cosine of the label."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Fit a model to labelled photos with one linear layer.
 
     The gain is measured on places that the layer was not trained on. Without
-    a significant gain, nothing is written.
+    a significant gain, nothing is written. The adapted model is a .safetensors.
     """
     from time import perf_counter
 

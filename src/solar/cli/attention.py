@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solar.cli.completion import any_models
-from solar.cli.options import Device
+from solar.cli.options import Boxes, Device, Model, Output, boxes
 from solar.cli.pictures import IMAGES, check_suffix, save_image
 from solar.cli.printing import say
 from solar.defaults import SIZE
@@ -16,29 +15,21 @@ from solar.weights import DEFAULT, DEFAULT_LOCAL
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from solar.models import Model
+    from solar.models import Model as Network
     from solar.show.attention_figure import AttentionMaps
     from solar.show.attention_source import Location
+
 
 EXAMPLE = "Example: solar attention a.jpg --at 320,200 -o attention.png"
 
 
 def attention(
     images: Annotated[
-        list[Path], typer.Argument(help="A photo; several for --figure and --patch.")
+        list[Path],
+        typer.Argument(metavar="PHOTO", help="A photo; several for --figure and --patch."),
     ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="A .png, .jpg or .webp; or .npy for the maps alone."),
-    ],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help=f"A name from `solar models`, a .safetensors or a published .pth; default: "
-            f"{DEFAULT}, or {DEFAULT_LOCAL} with --patch.",
-            autocompletion=any_models,
-        ),
-    ] = None,
+    output: Output,
+    model: Model = None,
     at: Annotated[
         list[str] | None, typer.Option(help="Point as x,y in pixels of the photo; repeatable.")
     ] = None,
@@ -63,11 +54,12 @@ def attention(
     number: Annotated[
         int, typer.Option(min=0, help="With --patch: which patch of a strip, from 0.")
     ] = 0,
-    box: Annotated[
-        str | None, typer.Option(help="With --patch: x1,y1,x2,y2 of the patch in a photo.")
-    ] = None,
+    box: Boxes = None,
     size: Annotated[
-        int, typer.Option(min=32, max=4096, help="Resize the photo's shorter side to this.")
+        int,
+        typer.Option(
+            "--shorter-side", min=32, max=4096, help="Resize the photo's shorter side to this."
+        ),
     ] = SIZE,
     opacity: Annotated[
         float, typer.Option(min=0, max=1, help="Opacity of the map over the photo.")
@@ -82,7 +74,11 @@ def attention(
     ] = False,
     device: Device = None,
 ) -> None:
-    """Overlay the attention map of a point in a photo."""
+    """Overlay the attention map of a point in a photo.
+
+    -o takes a .png, .jpg or .webp, or a .npy for the maps alone. The default model
+    for patches is solar-local-345.
+    """
     from solar.show.colours import COLOURS
 
     single = not (figure or patch)
@@ -107,7 +103,8 @@ def attention(
     else:
         from solar.images import image_size
         from solar.show.attention_maps import attention, draw_photos
-        from solar.show.attention_source import check_locations
+        from solar.show.attention_maps import SIDE, read_patch
+    from solar.show.attention_source import check_locations
 
         for image in images:  # costs less than to load a network
             check_locations(locations, image_size(image))
@@ -124,10 +121,10 @@ def attention(
     save_image(picture, output)
 
 
-def _network(name: str, device: str | None, *, patch: bool) -> "Model":
+def _network(name: str, device: str | None, *, patch: bool) -> "Network":
     from solar.models import PatchNet, load
 
-    network: Model = load(name, device=device)
+    network: Network = load(name, device=device)
     if isinstance(network, PatchNet) != patch:
         raise SolarError(
             f"{name} describes photos, not patches: leave out --patch."
@@ -138,15 +135,15 @@ def _network(name: str, device: str | None, *, patch: bool) -> "Model":
 
 
 def _patches(
-    images: list[Path], at: "list[Location]", number: int, box: str | None
+    images: list[Path], at: "list[Location]", number: int, box: list[str] | None
 ) -> "list[Image]":
-    from solar.images import parse_box
     from solar.show.attention_maps import SIDE, read_patch
     from solar.show.attention_source import check_locations
 
     check_locations(at, (SIDE, SIDE))
-    cut = None if box is None else parse_box(box)
-    return [read_patch(image, number=number, box=cut) for image in images]
+    several = (box or []) * (len(images) if len(box or []) == 1 else 1)
+    cuts = zip(images, boxes(several, len(images)), strict=True)
+    return [read_patch(image, number=number, box=cut) for image, cut in cuts]
 
 
 def _save_maps(maps: "AttentionMaps", path: Path) -> None:

@@ -15,9 +15,9 @@ def keypoint_models(incomplete: str) -> list[tuple[str, str]]:
     return _of_opencv(incomplete, *names) + _models(incomplete, "patches", "local")
 
 
-def averaged_models(incomplete: str) -> list[tuple[str, str]]:
-    """What describes keypoints for ASMK, which averages numbers: no bits."""
-    return _of_opencv(incomplete, "rootsift", "sift") + _models(incomplete, "patches", "local")
+def patch_describers(incomplete: str) -> list[tuple[str, str]]:
+    """What describes patches."""
+    return _of_opencv(incomplete, "rootsift", "sift") + _models(incomplete, "patches")
 
 
 def _of_opencv(incomplete: str, *names: str) -> list[tuple[str, str]]:

@@ -1,45 +1,39 @@
 """`solar convert`: weights from one format to another."""
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from solar.cli.completion import any_models
+from solar.cli.options import Compress, Output, is_half
 from solar.cli.printing import say, warnings_as_sentences
 
-EXAMPLE = "Example: solar convert resnet101-solar-best.pth solar-r101.safetensors"
+EXAMPLE = "Example: solar convert resnet101-solar-best.pth -o solar-r101.safetensors"
 
 
 def convert(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="IN",
+            metavar="MODEL",
             help="A .pth, a .safetensors or a model's name.",
             autocompletion=any_models,
         ),
     ],
-    destination: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT",
-            help="A .safetensors (solar's format), a .pth (the published format), or with "
-            "--format hf a folder.",
-        ),
-    ],
-    half: Annotated[
+    output: Output,
+    compress: Compress = None,
+    hub: Annotated[
         bool,
-        typer.Option("--half", help="Write float16, half the size; not for a .pth."),
+        typer.Option("--hub", help="Write a folder for the Hugging Face Hub, with a model card."),
     ] = False,
-    format: Annotated[
-        Literal["hf"] | None,
-        typer.Option(help="hf: write a folder for the Hugging Face Hub, with a model card."),
-    ] = None,
 ) -> None:
-    """Convert a weights file to another format."""
+    """Convert a weights file to another format.
+
+    -o takes a .safetensors (solar's format), a .pth (the published format), or with
+    --hub a folder. --compress fp16 halves the size, but not of a .pth.
+    """
     from solar import models
 
     with warnings_as_sentences():
-        path = models.convert(source, destination, half=half, format=format)
+        path = models.convert(source, output, half=is_half(compress), hub=hub)
     say(f"{source} → {path}")

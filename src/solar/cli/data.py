@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solar.cli.help import Commands
-from solar.cli.options import Json, KeypointModel
+from solar.cli.options import Inliers, Json, LocalFeatures, Output, Root, Seed, Verify
 from solar.cli.printing import output as results
 from solar.cli.printing import print_json, say, steps
 
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from solar.datasets.check import DatasetReport
     from solar.datasets.training_build import BuiltTrainingSet
 
+
 app = Commands(help="Download public datasets; build training sets from your photos.")
 
 # Photos that cannot be read and are named one by one.
 _SHOWN = 10
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="A name from `solar data list`.")]
-_Root = Annotated[
-    Path, typer.Option(help="Folder of all datasets; this one is in its subfolder NAME.")
-]
+_ROOT = Path("data")
 _Only = Annotated[
     list[str] | None,
     typer.Option(
@@ -68,7 +67,7 @@ def list_datasets(json: Json = False) -> None:
 @app.command("get", epilog="Example: solar data get roxford5k --root data/")
 def get(
     name: _Name,
-    root: _Root = Path("data"),
+    root: Root = _ROOT,
     release: Annotated[
         str,
         typer.Option(help="Oxford and Paris: blurred (faces blurred; current) or original."),
@@ -80,9 +79,10 @@ def get(
     again: Annotated[
         bool, typer.Option("--again", help="Also unpack archives that were unpacked before.")
     ] = False,
-    ignore_space: Annotated[
-        bool, typer.Option("--ignore-space", help="Start even if the disk looks too small.")
-    ] = False,
+    check_space: Annotated[
+        bool,
+        typer.Option("--check-space/--ignore-space", help="Stop if the disk looks too small."),
+    ] = True,
 ) -> None:
     """Download and unpack a dataset; run it again to resume.
 
@@ -90,6 +90,7 @@ def get(
     """
     from solar.datasets import fetch, registry
 
+    root = root or _ROOT
     dataset = registry.find(name)
     say(f"{dataset.name}: {dataset.terms} {dataset.page}")
     folder = fetch.get(
@@ -99,7 +100,7 @@ def get(
         only=only or (),
         keep_archives=keep_archives,
         again=again,
-        check_space=not ignore_space,
+        check_space=check_space,
         say=say,
     )
     check = f"solar data check {name} --root {root}{_chosen(only)}"
@@ -107,10 +108,11 @@ def get(
 
 
 @app.command("check", epilog="Example: solar data check roxford5k --root data/ --json")
-def check(name: _Name, root: _Root = Path("data"), only: _Only = None, json: Json = False) -> None:
+def check(name: _Name, root: Root = _ROOT, only: _Only = None, json: Json = False) -> None:
     """Report present and missing files; exit code 1 if incomplete."""
     from solar.datasets import check as checking
 
+    root = root or _ROOT
     with steps() as progress:
         report = checking.check(name, root, only=only or (), progress=progress)
     if json:
@@ -129,43 +131,30 @@ def build(
         typer.Argument(
             metavar="SOURCE",
             help="A folder sorted as landmark/photo.jpg, tar shards of the same, a CSV of "
-            "path,landmark, or a .json written before (to change --least or "
-            "--val-fraction).",
+            "path,landmark, or a .json written before (to change --min-inliers "
+            "or --val-fraction).",
         ),
     ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The .json to write; or, for a folder of Google Landmarks 2018, a .pkl for the "
-            "published code.",
-        ),
-    ],
-    root: Annotated[
-        Path | None, typer.Option(help="The folder that a CSV's paths are relative to.")
-    ] = None,
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify", help="Clean the labels: only geometrically verified pairs are positives."
-        ),
-    ] = False,
-    least: Annotated[
-        int | None,
-        typer.Option(min=1, help="Minimum number of inliers of a verified pair; default: 12."),
-    ] = None,
-    local: KeypointModel = "rootsift",
+    output: Output,
+    root: Root = None,
+    verify: Verify = False,
+    least: Inliers = None,
+    local: LocalFeatures = None,
     val_fraction: Annotated[
         float, typer.Option(help="Fraction of the landmarks to hold out for validation.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the split.")] = 0,
+    seed: Seed = 0,
     processes: Annotated[
         int, typer.Option(min=1, help="With --verify: number of worker processes.")
     ] = 1,
     json: Json = False,
 ) -> None:
-    """Build a training set: group photos, list unreadable files."""
+    """Build a training set: group photos, list unreadable files.
+
+    With --verify only verified pairs are positives (by default with 12 inliers).
+    -o takes a .json or, for a folder of Google Landmarks 2018, a .pkl for the
+    published code.
+    """
     if output.suffix.lower() == ".pkl":
         _build_gl18(source, output, seed, json)
         return
@@ -183,7 +172,7 @@ def build(
             val_fraction=val_fraction,
             seed=seed,
             processes=processes,
-            geometry=Geometry(model=local),
+            geometry=Geometry(model=local or "rootsift"),
             progress=progress,
         )
     for reason in list(built.unreadable.values())[:_SHOWN]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solar.cli.options import Device
+from solar.cli.options import Device, OptionalOutput
 from solar.cli.printing import output, photo_progress, say
 from solar.errors import printable
 
@@ -36,16 +36,16 @@ def demo(
     ] = None,
     landmarks: Annotated[int, typer.Option(min=2, max=20, help="Buildings to generate.")] = 6,
     views: Annotated[int, typer.Option(min=2, max=20, help="Photos per building.")] = 4,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder for photos and indexes; default: the cache."),
-    ] = None,
+    folder: OptionalOutput = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Open the web app on the last index.")
     ] = False,
     device: Device = None,
 ) -> None:
-    """Search generated photos, then your own: a first look."""
+    """Search generated photos, then your own: a first look.
+
+    Photos and indexes are written to the cache, or to the folder of -o.
+    """
     from solar.demo import sample
     from solar.images import find_photos
     from solar.models import RetrievalNet, load

@@ -9,14 +9,19 @@ import typer
 
 from solar.cli.options import (
     Backend,
-    Box,
+    Boxes,
+    Compress,
     Device,
-    Half,
     IgnoreOrientation,
     Model,
+    Output,
     Report,
     Scales,
     Size,
+    SkipBad,
+    boxes,
+    is_half,
+    parse_scales,
 )
 from solar.weights import DEFAULT
 
@@ -30,26 +35,25 @@ EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
 
 def describe(
     images: Annotated[
-        list[Path], typer.Argument(help="Photos; the rows of the output have the same order.")
+        list[Path],
+        typer.Argument(metavar="PHOTO", help="Photos; the rows of the output have the same order."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A .npy file of shape (n, dim).")],
-    model: Model = DEFAULT,
+    output: Output,
+    model: Model = None,
     size: Size = None,
     scales: Scales = None,
-    box: Box = None,
+    box: Boxes = None,
     ignore_orientation: IgnoreOrientation = False,
-    half: Half = False,
+    compress: Compress = None,
     device: Device = None,
-    backend: Backend = "torch",
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip photos that cannot be read.")
-    ] = False,
+    backend: Backend = None,
+    skip_bad: SkipBad = False,
     report: Report = None,
 ) -> None:
-    """Write the embedding of each photo to a .npy file.
+    """Write the embedding of each photo to a .npy file of shape (n, dim).
 
-    If a photo cannot be read, nothing is written; with --skip-bad or
-    --report, it is skipped instead.
+    A single --box is used in every photo. If a photo cannot be read, nothing is
+    written; with --skip-bad or --report, it is skipped instead.
     """
     import numpy as np
 
@@ -59,23 +63,27 @@ def describe(
     from solar.describe.settings import Settings
     from solar.errors import SolarError
     from solar.files import replacing
-    from solar.images import parse_box
     from solar.models import RetrievalNet, load
 
     if output.suffix != ".npy":
         raise SolarError(f"The output {output} must end in .npy.")
-    wanted_scales = None if scales is None else parse_scales(scales)
-    wanted_box = None if box is None else parse_box(box)
+    half, backend = is_half(compress), backend or "torch"
+    several = (box or []) * (len(images) if len(box or []) == 1 else 1)
+    box_of = dict(zip(images, boxes(several, len(images)), strict=True))
     skipped = {str(image): why for image in images if (why := _unusable(image))}
     skipping = skip_bad or report is not None
     if skipped and not skipping:  # told before any work
         raise SolarError(next(iter(skipped.values())))
-    network = load(model, device=device if backend == "torch" else device or "cpu")
+    network = load(model or DEFAULT, device=device if backend == "torch" else device or "cpu")
     if not isinstance(network, RetrievalNet):
         raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
     usable = [image for image in images if str(image) not in skipped]
     settings = Settings.of(
-        network, size=size, scales=wanted_scales, orient=not ignore_orientation, backend=backend
+        network,
+        size=size,
+        scales=parse_scales(scales),
+        orient=not ignore_orientation,
+        backend=backend,
     )
     rows, done = [], []
     # Opened first: an output that cannot be written is told before the work, too.
@@ -85,7 +93,7 @@ def describe(
             advance = counted(shown, "Describing", len(usable))
             for image in usable:
                 try:
-                    pixels = settings.decode(image, wanted_box).pixels
+                    pixels = settings.decode(image, box_of[image]).pixels
                 except SolarError as error:
                     if not skipping:
                         raise
@@ -129,18 +137,3 @@ def _runner(
 
     run = describer(network, settings, Photos(tuple(map(str, photos)), tuple(photos)))
     return lambda pixels: run(stack([pixels], run.device))[0].cpu().numpy()
-
-
-def parse_scales(text: str, option: str = "--scales") -> tuple[float, ...]:
-    """Read "1,1.41,0.7"; raise a SolarError for anything but positive numbers."""
-    from math import isfinite
-
-    from solar.errors import SolarError
-
-    try:
-        scales = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        scales = ()
-    if not scales or any(not isfinite(s) or s <= 0 for s in scales):
-        raise SolarError(f"{option} takes positive numbers such as 1,1.41,0.71, not {text!r}.")
-    return scales

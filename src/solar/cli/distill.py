@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
-from solar.cli.options import Device, Json
+from solar.cli.options import Device, Json, OptionalOutput, Resume, Run
 from solar.cli.printing import print_json, say
 from solar.errors import SolarError
 
@@ -40,20 +40,16 @@ def distill(
         str | None,
         typer.Option(help="Layers of the student with second-order attention, such as 45."),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The student, as .safetensors.")
-    ] = None,
-    run: Annotated[
-        Path, typer.Option(help="Folder for checkpoints, figures and the student.")
-    ] = Path("runs/distill"),
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue from the newest checkpoint in the folder, if any."),
-    ] = False,
+    output: OptionalOutput = None,
+    run: Run = Path("runs/distill"),
+    resume: Resume = False,
     device: Device = None,
     json: Json = False,
 ) -> None:
-    """Distil a large network into a small one, without labels."""
+    """Distil a large network into a small one, without labels.
+
+    -o writes the student as a .safetensors; it is in the folder of the run, too.
+    """
     from solar.training import distillation as work
     from solar.training.distill_recipe import command_recipe
 
@@ -66,6 +62,7 @@ def distill(
         "compute.device": device,
     }
     recipe = command_recipe(arguments, options)
+    run = run or Path("runs/distill")
     summary = work.distill(recipe, run=run, resume=resume, output=output, progress=True)
     if json:
         print_json(summary)

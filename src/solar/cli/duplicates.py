@@ -1,21 +1,24 @@
 """`solar duplicates`: the same photo, the same moment, the same place."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from solar.cli import printing
 from solar.cli.options import (
+    Backend,
     CollectionSource,
-    DescribingBackend,
-    DescribingModel,
+    Csv,
     Device,
+    Html,
     Json,
+    MinScore,
+    Model,
     MovedPhotos,
+    Nearest,
+    OptionalOutput,
     Size,
-    Table,
 )
 from solar.errors import SolarError
 from solar.files import refuse_places
@@ -26,21 +29,9 @@ Listed = Literal["keep", "rest"]
 
 def duplicates(
     source: CollectionSource,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The report: JSON with one group per line; default: duplicates.json, or for an "
-            "index photos.duplicates.json beside photos.solar, where `solar serve` finds it (with "
-            "--new photos.duplicates-new.json).",
-        ),
-    ] = None,
-    csv: Table = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write an HTML page to review the groups."),
-    ] = None,
+    output: OptionalOutput = None,
+    csv: Csv = None,
+    html: Html = None,
     kinds: Annotated[
         str, typer.Option(help="Kinds of groups to report, separated by commas.")
     ] = "exact,copy,crop,burst,place",
@@ -57,15 +48,11 @@ def duplicates(
     null: Annotated[
         bool, typer.Option("--null", "-0", help="With --print, end paths with NUL, for xargs -0.")
     ] = False,
-    k: Annotated[
-        int, typer.Option("-k", min=1, help="Nearest neighbours to compare each photo with.")
-    ] = 20,
-    min_score: Annotated[
-        float, typer.Option(help="Minimum cosine similarity of two photos of one place.")
-    ] = 0.7,
-    model: DescribingModel = None,
+    k: Nearest = 20,
+    min_score: MinScore = 0.7,
+    model: Model = None,
     size: Size = None,
-    backend: DescribingBackend = None,
+    backend: Backend = None,
     device: Device = None,
     photos: MovedPhotos = None,
     json: Json = False,
@@ -73,7 +60,9 @@ def duplicates(
     """Group copies, crops, bursts and photos of one place.
 
     Each group says which photo to keep and why. Nothing is deleted or moved.
-    Run it again to resume.
+    The report is JSON with one group per line: duplicates.json, or for an index
+    photos.duplicates.json beside photos.solar, where `solar serve` finds it (with
+    --new photos.duplicates-new.json). Run it again to resume.
     """
     from solar.cli.skip_report import default_place, described_photos, how_to_look
     from solar.search import photo_duplicates as job
@@ -81,7 +70,7 @@ def duplicates(
     from solar.search.index_build import working_folder
 
     wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
-    settings = job.DuplicateSettings(wanted, k, min_score, new)
+    settings = job.DuplicateSettings(wanted, k, 0.7 if min_score is None else min_score, new)
     job.refuse_new(source, settings)
     output = output or default_place(source, "duplicates-new" if new else "duplicates")
     refuse_places({"the report": output, "the table": csv, "the page": html})

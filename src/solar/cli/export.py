@@ -1,22 +1,23 @@
 """`solar export`: networks for programs that do not have solar."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from solar.cli.completion import any_models
 from solar.cli.help import Commands
+from solar.cli.options import Output
 from solar.cli.printing import say
 from solar.errors import SolarError
 
 app = Commands(help="Export a network to ONNX or torch.export.")
 
-EXAMPLE = "Example: solar export onnx solar-r101 solar-r101.onnx"
+EXAMPLE = "Example: solar export onnx solar-r101 -o solar-r101.onnx"
 
 _Model = Annotated[
     str,
     typer.Argument(
+        metavar="MODEL",
         help="A name from `solar models`, a .safetensors or a published .pth.",
         autocompletion=any_models,
     ),
@@ -26,31 +27,31 @@ _Model = Annotated[
 @app.command("onnx", epilog=EXAMPLE)
 def onnx(
     model: _Model,
-    out: Annotated[Path, typer.Argument(metavar="OUT.onnx", help="The file to write.")],
+    output: Output,
     multiscale: Annotated[
         bool, typer.Option("--multiscale", help="Include the model's scales and their average.")
     ] = False,
 ) -> None:
-    """Write ONNX: normalised photos of any size in, unit vectors out."""
+    """Write ONNX: normalised photos of any size in, unit vectors output."""
     from solar.models import load
     from solar.models.graph_export import export_onnx
 
-    if out.suffix != ".onnx":
-        raise SolarError(f"The output {out} must end in .onnx.")
-    export_onnx(load(model, device="cpu"), out, multiscale=multiscale)
-    say(f"{model} → {out}")
+    if output.suffix != ".onnx":
+        raise SolarError(f"The output {output} must end in .onnx.")
+    export_onnx(load(model, device="cpu"), output, multiscale=multiscale)
+    say(f"{model} → {output}")
 
 
-@app.command("torch", epilog="Example: solar export torch solar-r101 solar-r101.pt2")
+@app.command("torch", epilog="Example: solar export torch solar-r101 -o solar-r101.pt2")
 def torch(
     model: _Model,
-    out: Annotated[Path, typer.Argument(metavar="OUT.pt2", help="The file to write.")],
+    output: Output,
 ) -> None:
     """Write a torch.export program that loads without solar."""
     from solar.models import load
     from solar.models.graph_export import export_torch
 
-    if out.suffix != ".pt2":
-        raise SolarError(f"The output {out} must end in .pt2.")
-    export_torch(load(model, device="cpu"), out)
-    say(f"{model} → {out}")
+    if output.suffix != ".pt2":
+        raise SolarError(f"The output {output} must end in .pt2.")
+    export_torch(load(model, device="cpu"), output)
+    say(f"{model} → {output}")

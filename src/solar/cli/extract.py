@@ -8,16 +8,20 @@ import typer
 
 from solar.cli.options import (
     Backend,
+    Compress,
     Device,
     Follow,
-    Half,
     IgnoreOrientation,
     Json,
     MaxPixels,
     Model,
+    OptionalOutput,
     Report,
     Scales,
     Size,
+    SkipBad,
+    is_half,
+    parse_scales,
 )
 from solar.defaults import BATCH, SHARD_SIZE
 from solar.errors import SolarError
@@ -38,18 +42,12 @@ def extract(
     source: Annotated[
         list[Path],
         typer.Argument(
+            metavar="SOURCE",
             help="Photos, or folders, .txt lists or .tar shards of photos; with --parquet or --h5 "
-            "also a store or an index."
+            "also a store or an index.",
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder of the store; default with --parquet or --h5: beside that file.",
-        ),
-    ] = None,
+    output: OptionalOutput = None,
     parquet: Annotated[
         Path | None,
         typer.Option(
@@ -63,7 +61,7 @@ def extract(
             "--h5", metavar="FILE", help="Also write global features as hloc reads them (.h5)."
         ),
     ] = None,
-    model: Model = DEFAULT,
+    model: Model = None,
     size: Size = None,
     scales: Scales = None,
     fast: Annotated[
@@ -74,12 +72,12 @@ def extract(
         ),
     ] = None,
     ignore_orientation: IgnoreOrientation = False,
-    half: Half = False,
+    compress: Compress = None,
     shard_size: Annotated[
         int | None, typer.Option(min=1, help=f"Photos per shard; default: {SHARD_SIZE}.")
     ] = None,
     device: Device = None,
-    backend: Backend = "torch",
+    backend: Backend = None,
     max_pixels: MaxPixels = None,
     follow: Follow = True,
     decoders: Annotated[
@@ -92,21 +90,20 @@ def extract(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Compute on this many local Dask workers.")
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if a photo was skipped.")
-    ] = False,
+    skip_bad: SkipBad = True,
     report: Report = None,
     json: Json = False,
 ) -> None:
-    """Compute embeddings of a collection; run it again to resume.
+    """Compute embeddings of a collection in a store; run it again to resume.
 
-    Also run it again after adding, changing or removing photos: only new
-    content is processed. A store or an index is exported as it is.
+    With --parquet or --h5, the store is written beside that file unless -o names
+    it. Also run it again after adding, changing or removing photos: only new
+    content is processed. A store or an index is exported as it is. With --strict,
+    the exit code is 1 if a photo was skipped.
     """
     from time import perf_counter
 
     from solar import describe
-    from solar.cli.describe import parse_scales
     from solar.cli.printing import photo_progress, print_json
     from solar.cli.skip_report import print_summary, write_report
     from solar.describe.known_roots import confirm
@@ -116,32 +113,22 @@ def extract(
     files = {kind: file for kind, file in exports.items() if file is not None}
     if files and _export(context, source, files, json):
         return
-    if output is None:
-        if not files:
-            raise SolarError("Name the store to write: -o photos.store.")
-        output = next(iter(files.values())).with_suffix(".store")
-    taken = {output: "store"}
-    for kind, file in files.items():
-        if file in taken:
-            raise SolarError(
-                f"{file} cannot be both {taken[file]} and {_KINDS[kind]}: give two paths."
-            )
-        taken[file] = _KINDS[kind]
+    output = _store_place(output, files)
     photos = find_sources(source, follow=follow)
     start = perf_counter()
     with photo_progress() as shown:
         store = describe.extract(
             photos,
             output,
-            model=model,
+            model=model or DEFAULT,
             size=size,
-            scales=None if scales is None else parse_scales(scales),
+            scales=parse_scales(scales),
             orient=not ignore_orientation,
             mode=None if fast is None else "fast" if fast else "exact",
-            dtype="float16" if half else "float32",
+            dtype="float16" if is_half(compress) else "float32",
             shard_size=shard_size,
             device=device,
-            backend=backend,
+            backend=backend or "torch",
             max_pixels=max_pixels,
             throughput=describe.Throughput(decoders, batch),
             scheduler=scheduler,
@@ -170,8 +157,24 @@ def extract(
         print_json(summary)
     if report is not None:
         write_report(report, len(store), skipped, "Described", store=str(output))
-    if strict and skipped:
+    if skipped and not skip_bad:
         raise typer.Exit(1)
+
+
+def _store_place(output: Path | None, files: Mapping[str, Path]) -> Path:
+    """Where the store is written: beside the first file if -o does not say, and to none of them."""
+    if output is None:
+        if not files:
+            raise SolarError("Name the store to write: -o photos.store.")
+        output = next(iter(files.values())).with_suffix(".store")
+    taken = {output: "store"}
+    for kind, file in files.items():
+        if file in taken:
+            raise SolarError(
+                f"{file} cannot be both {taken[file]} and {_KINDS[kind]}: give two paths."
+            )
+        taken[file] = _KINDS[kind]
+    return output
 
 
 def _export(

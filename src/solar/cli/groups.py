@@ -1,20 +1,23 @@
 """`solar groups`: albums of photos that show the same place."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from solar.cli import printing
 from solar.cli.options import (
+    Backend,
     CollectionSource,
-    DescribingBackend,
-    DescribingModel,
+    Csv,
+    Device,
+    Inliers,
     Json,
+    MinScore,
+    Model,
     MovedPhotos,
-    SearchDevice,
+    Nearest,
+    OptionalOutput,
     Size,
-    Table,
 )
 from solar.files import refuse_places
 
@@ -23,26 +26,11 @@ EXAMPLE = "Example: solar groups photos.solar --csv albums.csv"
 
 def groups(
     source: CollectionSource,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The groups: JSON with one group per line; default: groups.json, or for an index "
-            "photos.groups.json beside photos.solar, where `solar serve` finds it.",
-        ),
-    ] = None,
-    csv: Table = None,
-    k: Annotated[
-        int, typer.Option("-k", min=1, help="Nearest neighbours to compare each photo with.")
-    ] = 20,
-    min_score: Annotated[
-        float | None, typer.Option(help="Minimum cosine similarity of neighbours found by -k.")
-    ] = None,
-    inliers: Annotated[
-        int,
-        typer.Option(min=1, help="Minimum number of agreeing keypoints for two photos to match."),
-    ] = 8,
+    output: OptionalOutput = None,
+    csv: Csv = None,
+    k: Nearest = 20,
+    min_score: MinScore = None,
+    inliers: Inliers = 8,
     support: Annotated[
         float,
         typer.Option(
@@ -52,23 +40,25 @@ def groups(
             "two.",
         ),
     ] = 0.5,
-    model: DescribingModel = None,
+    model: Model = None,
     size: Size = None,
-    backend: DescribingBackend = None,
-    device: SearchDevice = None,
+    backend: Backend = None,
+    device: Device = None,
     photos: MovedPhotos = None,
     json: Json = False,
 ) -> None:
     """Group photos of the same place into albums.
 
     Embeddings select candidate pairs; matching keypoints decide. The first
-    photo of a group is its cover. Run it again to resume.
+    photo of a group is its cover. The groups are JSON with one group per line:
+    groups.json, or for an index photos.groups.json beside photos.solar, where
+    `solar serve` finds it. Run it again to resume.
     """
     from solar.cli.skip_report import default_place, described_photos, how_to_look
     from solar.search import photo_groups as job
     from solar.search.index_build import working_folder
 
-    settings = job.GroupSettings(k, min_score, inliers, support, device)
+    settings = job.GroupSettings(k, min_score, inliers or 8, support, device)
     output = output or default_place(source, "groups")
     refuse_places({"the groups": output, "the table": csv})
     describing: dict[str, Any] = {"model": model, "size": size, "backend": backend}

@@ -8,12 +8,18 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from solar.errors import SolarError
+
 METHODS = "{methods}"
 """In the help of an option: the ways to re-rank, which are looked up when somebody asks."""
 
 # A path of somebody's home, perhaps after NAME=, but not a file called "~backup.jpg".
 _HOME = re.compile(r"([\w.-]+=)?(~|~[^/\\]*[/\\].*)", re.DOTALL)
 _SECRETS = frozenset({"token"})  # no paths, whatever they begin with
+_SETTING = re.compile(r"`(\w+)=([^`]*)`")  # how the library names a parameter in a complaint
+
+OPTIONS: dict[str, tuple[str, ...]] = {}
+"""The option of each parameter of the command that runs, and the one that switches it off."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -37,11 +43,22 @@ class Command(TyperCommand):
         return _explained(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it, with home folders in the place of `~`: no shell expands `--output=~/a.npy`."""
+        """Run it, with home folders in the place of `~`: no shell expands `--output=~/a.npy`.
+
+        Errors name options where the library names parameters.
+        """
         for name, value in ctx.params.items():
             if name not in _SECRETS:
                 ctx.params[name] = at_home(value)
-        return super().invoke(ctx)
+        OPTIONS.clear()
+        for one in self.params:
+            if one.opts[0].startswith("-"):
+                OPTIONS[one.name] = (one.opts[0], *one.secondary_opts)
+        try:
+            return super().invoke(ctx)
+        except SolarError as error:
+            error.args = (with_options(str(error)), *error.args[1:])
+            raise
 
 
 class Group(TyperGroup):
@@ -50,6 +67,20 @@ class Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """What goes before a command."""
         return _explained(super().get_params(ctx))
+
+
+def with_options(text: str) -> str:
+    """A complaint of the library with `--max-pixels 9` for a parameter `max_pixels=9`."""
+
+    def option(found: re.Match[str]) -> str:
+        on, *off = OPTIONS.get(found[1], ("",))
+        if not on:
+            return found[0]
+        if found[2] == "False" and off:
+            return off[0]
+        return f"{on} {found[2].removesuffix('True').strip(chr(34))}".rstrip()
+
+    return _SETTING.sub(option, text)
 
 
 def at_home(value: Any) -> Any:

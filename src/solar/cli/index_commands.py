@@ -2,43 +2,45 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from solar.cli import index_upkeep
-from solar.cli.completion import averaged_models, photo_models
 from solar.cli.help import Commands
 from solar.cli.options import (
-    BACKENDS,
+    AllowedRoots,
+    Backend,
+    Codebook,
+    Compress,
     Device,
     Follow,
     IndexAddress,
+    IndexOutput,
     Json,
+    LocalFeatures,
     MaxPixels,
+    Method,
+    Model,
+    OptionalOutput,
+    Regions,
     Report,
-    ShownRoots,
+    Seed,
+    ServedPhotos,
     Size,
 )
-from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.search.index_build import BuiltIndex
+
 
 app = Commands(help="Build, update and inspect an index of photos.")
 
 Sources = Annotated[
     list[Path],
     typer.Argument(
-        help="Photos, or folders, .txt lists or .tar shards of photos; or a store of embeddings."
-    ),
-]
-IndexBackend = Annotated[str | None, typer.Option(help=BACKENDS)]
-Compress = Annotated[
-    str | None,
-    typer.Option(
-        help="none, fp16: exact search. pq (product quantization, small), ivf (faster): "
-        "approximate search whose candidates are then ranked exactly."
+        metavar="SOURCE",
+        help="Photos, or folders, .txt lists or .tar shards of photos; or a store of embeddings.",
     ),
 ]
 KeptStore = Annotated[
@@ -50,56 +52,23 @@ Metadata = Annotated[
         help='JSON Lines file: {"path": …, "tags": [ … ], "taken": …, "position": [ … ]}.'
     ),
 ]
-Method = Annotated[
-    Literal["global", "asmk"],
-    typer.Option(help="One embedding per photo, or local features (see docs/asmk.md)."),
-]
-Features = Annotated[
-    str | None,
-    typer.Option(
-        "--features",
-        help="For asmk: rootsift (default), sift, or a HOW, DELF or patch model (name or file).",
-        autocompletion=averaged_models,
-    ),
-]
 VisualWords = Annotated[
-    int | None, typer.Option(min=1, help="For asmk: number of visual words to learn.")
-]
-CodebookOf = Annotated[
-    Path | None,
-    typer.Option("--codebook", help="For asmk: reuse the visual words of this index or file."),
+    int | None, typer.Option(min=1, help="For ASMK: number of visual words to learn.")
 ]
 TrainOn = Annotated[
-    Path | None, typer.Option(help="For asmk: learn the visual words from these photos instead.")
-]
-
-RegionsOf = Annotated[
-    str | None,
-    typer.Option(
-        "--regions",
-        metavar="FILE|grid",
-        help="For asmk: a CSV or JSON of boxes in the photos, or grid (see docs/asmk.md).",
-    ),
+    Path | None, typer.Option(help="For ASMK: learn the visual words from these photos instead.")
 ]
 
 
 @app.command(epilog="Example: solar index build photos/ -o photos.solar")
 def build(
     sources: Sources,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="INDEX", help="The index to write.")
-    ],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Model for the embeddings; default: {DEFAULT}.", autocompletion=photo_models
-        ),
-    ] = None,
+    output: IndexOutput,
+    model: Model = None,
     size: Size = None,
     compress: Compress = None,
-    half: Annotated[bool, typer.Option("--half", help="Same as --compress fp16.")] = False,
     device: Device = None,
-    backend: IndexBackend = None,
+    backend: Backend = None,
     max_pixels: MaxPixels = None,
     follow: Follow = True,
     report: Report = None,
@@ -108,18 +77,17 @@ def build(
     keypoints: Annotated[
         bool,
         typer.Option(
-            "--keypoints",
+            "--precompute-keypoints",
             help="Compute the keypoints of all photos now, up to 136 kB each; otherwise "
             "searches compute them when a photo is first matched.",
         ),
     ] = False,
     method: Method = "global",
-    asmk: Annotated[bool, typer.Option("--asmk", help="Same as --method asmk.")] = False,
-    features: Features = None,
+    features: LocalFeatures = None,
     words: VisualWords = None,
-    codebook: CodebookOf = None,
+    codebook: Codebook = None,
     train_on: TrainOn = None,
-    regions: RegionsOf = None,
+    regions: Regions = None,
 ) -> None:
     """Build an index of photos; run it again to resume.
 
@@ -130,12 +98,9 @@ def build(
     from solar.search.asmk_build import AsmkSettings
     from solar.search.index_build import build_index
 
-    if half:
-        _refuse({"--compress": compress}, "cannot be combined with --half: give one of them")
-        compress = "fp16"
     describing = {"size": size, "device": device, "backend": backend, "max_pixels": max_pixels}
     aggregating: dict[str, Any] = {
-        "features": features,
+        "local_features": features,
         "words": words,
         "codebook": codebook,
         "train_on": train_on,
@@ -144,11 +109,11 @@ def build(
     with photo_progress() as shown, warnings_as_sentences():
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
         known["follow"] = follow
-        if asmk or method == "asmk":
+        if method == "asmk":
             refused: dict[str, Any] = {"model": model, "compress": compress, **describing}
-            refused["keypoints"] = keypoints or None
+            refused["precompute_keypoints"] = keypoints or None
             _refuse(refused, "is for one embedding per photo: leave it out with --method asmk")
-            asked = AsmkSettings(aggregating.pop("features"), **aggregating)
+            asked = AsmkSettings(aggregating.pop("local_features"), **aggregating)
             built = asmk_build.build(sources, output, asked, **known)
         else:
             _refuse(aggregating, "needs --method asmk")
@@ -174,7 +139,8 @@ def add(
     index: IndexAddress,
     sources: Sources,
     new: Annotated[
-        bool, typer.Option("--new", help="Only add photos whose path is not in the index yet.")
+        bool,
+        typer.Option("--skip-known", help="Skip photos whose path is in the index already."),
     ] = False,
     skip_copies: Annotated[
         bool,
@@ -186,9 +152,7 @@ def add(
     report: Report = None,
     store: KeptStore = None,
     metadata: Metadata = None,
-    regions: Annotated[
-        Path | None, typer.Option(help="For asmk: a CSV or JSON of boxes in these photos.")
-    ] = None,
+    regions: Regions = None,
 ) -> None:
     """Add photos, or replace changed ones.
 
@@ -216,7 +180,7 @@ app.command(epilog="Example: solar index relocate photos.solar /mnt/disk/photos"
 @app.command(epilog="Example: solar index remove photos.solar rome/12.jpg")
 def remove(
     index: IndexAddress,
-    photos: Annotated[list[str], typer.Argument(help="Paths in the index.")],
+    photos: Annotated[list[str], typer.Argument(metavar="PHOTO", help="Paths in the index.")],
 ) -> None:
     """Remove the named photos from an index: all of them or none."""
     from solar.cli.printing import errors
@@ -289,12 +253,10 @@ def compact(index: IndexAddress) -> None:
 @app.command(epilog="Example: solar index copy photos.solar milvus://localhost:19530/photos")
 def copy(
     index: IndexAddress,
-    destination: Annotated[str, typer.Argument(help="The new index.")],
-    compress: Annotated[
-        str | None, typer.Option(help="As for index build; default: that of the source index.")
-    ] = None,
+    destination: Annotated[str, typer.Argument(metavar="NEW", help="The new index.")],
+    compress: Compress = None,
 ) -> None:
-    """Copy an index to another engine or with another compression."""
+    """Copy an index to another engine, or with another --compress than it has."""
     from solar.cli.printing import errors
     from solar.search import Index, need_vectors
 
@@ -308,22 +270,19 @@ def copy(
 @app.command("map", epilog="Example: solar index map photos.solar -o map.png")
 def draw_map(
     index: IndexAddress,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A .png, .jpg or .webp of thumbnails.")
-    ] = None,
-    photos: Annotated[
-        Path | None, typer.Option(help="Folder of the photos, if they have moved.")
-    ] = None,
-    root: ShownRoots = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the layout.")] = 0,
+    output: OptionalOutput = None,
+    photos: ServedPhotos = None,
+    roots: AllowedRoots = None,
+    seed: Seed = 0,
     side: Annotated[
         int, typer.Option(min=200, max=20000, help="Width of the picture in pixels.")
     ] = 2000,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the position of every photo as JSON.")
-    ] = False,
+    json: Json = False,
 ) -> None:
-    """Draw a 2-D map of all photos, similar ones close together."""
+    """Draw a 2-D map of all photos, similar ones close together.
+
+    -o writes a .png, .jpg or .webp of thumbnails, --json prints positions.
+    """
     from solar.cli.pictures import check_suffix, save_image
     from solar.cli.printing import errors, print_json
     from solar.describe.known_roots import shown_roots
@@ -338,15 +297,15 @@ def draw_map(
     check_suffix(output)
     console = errors()
     with need_vectors(Index.open(index)) as opened:
-        roots = Roots()
+        allowed = Roots()
         if output is not None:
-            roots = shown_roots(opened.place, opened.roots, photos=photos, given=root or [])
+            allowed = shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])
         if reason := choose_method(len(opened))[1]:
             console.print(reason, soft_wrap=True, markup=False)
         with console.status("Arranging"):
             found = map_index(opened, seed=seed)
     if output is not None:
-        picture, shown = draw_map(found, roots.find, side=side)
+        picture, shown = draw_map(found, allowed.find, side=side)
         save_image(picture, output)
         if shown < len(found.paths):
             console.print(f"{shown} of {len(found.paths)} photos fit on the map.")

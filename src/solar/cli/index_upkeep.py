@@ -123,10 +123,12 @@ def _without_skipped(facts: dict[str, Any]) -> dict[str, Any]:
 
 def relocate(
     index: IndexAddress,
-    place: Annotated[Path, typer.Argument(help="New path of the folder.")],
+    place: Annotated[Path, typer.Argument(metavar="FOLDER", help="New path of the folder.")],
     root: Annotated[
         str | None,
-        typer.Option(help="Old path of the folder that moved, if the index has several folders."),
+        typer.Option(
+            "--from", help="Old path of the folder that moved, if the index has several folders."
+        ),
     ] = None,
 ) -> None:
     """Tell an index that a folder has moved; nothing is recomputed."""

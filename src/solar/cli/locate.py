@@ -5,23 +5,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solar.cli.options import Box, IndexAddress, IndexModel, Json, MovedPhotos, SearchDevice
+from solar.cli.options import (
+    Boxes,
+    Device,
+    IndexAddress,
+    Json,
+    Model,
+    MovedPhotos,
+    VerifyTop,
+    boxes,
+)
 
 if TYPE_CHECKING:
     from solar.search.location import Location
 
-EXAMPLE = "Example: solar locate holiday.jpg photos.solar"
+EXAMPLE = "Example: solar locate photos.solar holiday.jpg"
 
 
 def locate(
-    photo: Annotated[str, typer.Argument(help="A photo, or the path of an indexed one.")],
     index: IndexAddress,
-    box: Box = None,
-    verify_top: Annotated[
-        int, typer.Option(min=1, help="Number of most similar photos to verify.")
-    ] = 50,
-    model: IndexModel = None,
-    device: SearchDevice = None,
+    photo: Annotated[
+        str, typer.Argument(metavar="PHOTO", help="A photo, or the path of an indexed one.")
+    ],
+    box: Boxes = None,
+    verify_top: VerifyTop = 50,
+    model: Model = None,
+    device: Device = None,
     photos: MovedPhotos = None,
     json: Json = False,
 ) -> None:
@@ -30,13 +39,12 @@ def locate(
     Without enough evidence, it prints no estimate.
     """
     from solar.cli.printing import print_json, warnings_as_sentences
-    from solar.images import parse_box
     from solar.images.exif import position
     from solar.search import Index
     from solar.search.index import locate as located
     from solar.search.verify import VerifySettings
 
-    area = None if box is None else parse_box(box)
+    [area] = boxes(box, 1)
     settings = VerifySettings(top=verify_top, photos=photos)
     with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
         found = located(photo, opened, box=area, verify=settings)

@@ -7,7 +7,15 @@ import typer
 
 from solar.cli import printing
 from solar.cli.completion import keypoint_models
-from solar.cli.options import Device, Json, KeypointBackend
+from solar.cli.options import (
+    Backend,
+    Device,
+    Json,
+    Keypoints,
+    KeypointSize,
+    LocalFeatures,
+    OptionalOutput,
+)
 from solar.cli.pictures import check_suffix, save_image
 from solar.defaults import KEYPOINTS, SIZE
 
@@ -20,41 +28,36 @@ EXAMPLE = "Example: solar match a.jpg b.jpg -o matches.png --compare sift"
 def match(
     a: Annotated[Path, typer.Argument(metavar="A", help="A photo.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another photo.")],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "--features",
-            help="Keypoint descriptor: rootsift (default), sift, orb, akaze or a patch model.",
-            autocompletion=keypoint_models,
-        ),
-    ] = None,
+    model: LocalFeatures = None,
     geometry: Annotated[
         str,
         typer.Option(
             help="homography (flat scene or rotated camera) or fundamental (any rigid scene)."
         ),
     ] = "homography",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw the inliers to this file.")
-    ] = None,
+    output: OptionalOutput = None,
     compare: Annotated[
         list[str] | None,
-        typer.Option(help="Also match with this descriptor, and draw it below; repeatable."),
+        typer.Option(
+            metavar="NAME",
+            help="Also match with these local features, and draw them below; repeatable.",
+            autocompletion=keypoint_models,
+        ),
     ] = None,
-    keypoints: Annotated[int, typer.Option(min=1, help="Maximum keypoints per photo.")] = KEYPOINTS,
-    size: Annotated[
-        int, typer.Option(min=1, help="Downscale photos to this longest side first.")
-    ] = SIZE,
+    keypoints: Keypoints = KEYPOINTS,
+    size: KeypointSize = SIZE,
     ratio: Annotated[float, typer.Option(help="Lowe ratio-test threshold.")] = 0.9,
     frames: Annotated[
-        str, typer.Option(help="How patches are cut: wide, or demo (as in the published demo).")
+        str,
+        typer.Option(
+            "--patch-frames", help="How patches are cut: wide, or demo (as in the published demo)."
+        ),
     ] = "wide",
     device: Device = None,
-    backend: KeypointBackend = "torch",
+    backend: Backend = None,
     json: Json = False,
 ) -> None:
-    """Match the keypoints of two photos."""
+    """Match the keypoints of two photos; -o draws those that agree."""
     from solar.describe.local import Frames
     from solar.search.matching import Geometry
     from solar.search.matching import match as matched
@@ -68,7 +71,7 @@ def match(
             a,
             b,
             model=_on(device, one),
-            backend=backend if one in networks else "torch",
+            backend=backend or "torch" if one in networks else "torch",
             geometry=cast("Geometry", geometry),
             keypoints=keypoints,
             size=size,

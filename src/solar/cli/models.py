@@ -9,6 +9,7 @@ from rich.text import Text
 
 from solar import weights
 from solar.cli.completion import any_models
+from solar.cli.options import Json
 from solar.cli.printing import output, print_json
 from solar.errors import SolarError, printable
 
@@ -26,6 +27,7 @@ def models(
     name: Annotated[
         str | None,
         typer.Argument(
+            metavar="MODEL",
             help="Show one model in detail; for a bundled model, its card.",
             autocompletion=any_models,
         ),
@@ -39,7 +41,7 @@ def models(
             "--all", help="Include backbones and whitenings of older networks, and more columns."
         ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """List bundled and downloadable models with their scores."""
     from solar.models import zoo

@@ -1,12 +1,24 @@
-"""Options that several commands take, each with one help text."""
+"""The options that several commands take: one name, one type, one help text each.
 
+`tests/cli/test_one_meaning.py` fails where two commands give an option two meanings.
+"""
+
+import inspect
 import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
 from solar.cli.completion import keypoint_models, photo_models
+from solar.weights import DEFAULT
+
+if TYPE_CHECKING:
+    from solar.images import Box
 
 
 def known_device(device: str | None) -> str | None:
@@ -29,94 +41,314 @@ def existing_folder(photos: Path | None) -> Path | None:
     return photos
 
 
-Model = Annotated[
-    str,
-    typer.Option(
-        help="A name from `solar models`, a .safetensors or a published .pth.",
-        autocompletion=photo_models,
-    ),
+# What a command reads and writes.
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="OUT", help="The file or folder to write.")
 ]
-IndexModel = Annotated[
-    str | None,
-    typer.Option(
-        help="Model to use if the index's own model is unavailable.", autocompletion=photo_models
-    ),
+OptionalOutput = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="OUT", help="The file or folder to write.")
 ]
-KeypointModel = Annotated[
-    str,
-    typer.Option(
-        metavar="MODEL",
-        help="Keypoint descriptor: rootsift, sift, orb, akaze or a patch model.",
-        autocompletion=keypoint_models,
-    ),
+IndexOutput = Annotated[
+    str, typer.Option("--output", "-o", metavar="OUT", help="The file or folder to write.")
 ]
-Size = Annotated[
-    int | None, typer.Option(min=1, help="Longest side in pixels; default: the model's own.")
+IndexAddress = Annotated[
+    str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")
 ]
-Scales = Annotated[
-    str | None, typer.Option(help="Comma-separated scales to average; default: the model's own.")
-]
-Box = Annotated[
-    str | None, typer.Option(help="x1,y1,x2,y2: the part of the photo to use, in pixels.")
-]
-IgnoreOrientation = Annotated[
-    bool, typer.Option(help="Ignore the EXIF orientation, as the published code does.")
-]
-Device = Annotated[
-    str | None,
-    typer.Option(callback=known_device, help="cpu or cuda; auto-detected by default."),
-]
-SearchDevice = Annotated[
-    str | None,
-    typer.Option(
-        callback=known_device,
-        help="cpu or cuda; auto-detected by default. With --device cuda, the search also runs "
-        "there.",
-    ),
-]
-BACKENDS = "CPU backend: torch, onnxruntime, openvino, onnxruntime-int8 or openvino-int8."
-Backend = Annotated[str, typer.Option(help=BACKENDS)]
-KeypointBackend = Annotated[str, typer.Option(help=f"For a patch model. {BACKENDS}")]
-DescribingModel = Annotated[
-    str | None,
-    typer.Option(help="Model for the embeddings; default: solar-r18.", autocompletion=photo_models),
-]
-DescribingBackend = Annotated[str | None, typer.Option(help=BACKENDS)]
 CollectionSource = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE", help="An index, a store, or a folder, list or tar shard of photos."
     ),
 ]
-Table = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Also write a CSV table with one row per photo.")
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder of the data: the one that holds the datasets by name, or that the paths in a "
+        "CSV or a ground truth start from.",
+    ),
 ]
-Half = Annotated[bool, typer.Option("--half", help="Store float16, half the size.")]
-MaxPixels = Annotated[
-    int | None,
-    typer.Option(min=1, help="Skip photos with more pixels; default: 178,956,970."),
+_MOVED = "Folder of the photos, if they have moved."
+MovedPhotos = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", callback=existing_folder, help=_MOVED)
+]
+# A disk with photos to serve may be connected later.
+ServedPhotos = Annotated[Path | None, typer.Option(metavar="FOLDER", help=_MOVED)]
+AllowedRoots = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--allow-root",
+        metavar="FOLDER",
+        help="For an index made elsewhere: confirm, once, that photos of this folder may be shown.",
+    ),
 ]
 Follow = Annotated[
     bool,
     typer.Option("--follow/--no-follow", help="Follow symbolic links to folders, each once."),
 ]
+MaxPixels = Annotated[
+    int | None,
+    typer.Option(min=1, help="Skip photos with more pixels; default: 178,956,970."),
+]
+SkipBad = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad/--strict",
+        help="Skip photos that cannot be read, or fail because of them.",
+    ),
+]
 Report = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write skipped files and the reasons as JSON."),
 ]
-IndexAddress = Annotated[
-    str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")
+Csv = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also write a CSV table with one row per photo.")
 ]
-_MOVED = "Folder of the indexed photos, if they have moved."
-MovedPhotos = Annotated[Path | None, typer.Option(callback=existing_folder, help=_MOVED)]
-# Whoever serves photos may connect their disk later.
-ServedPhotos = Annotated[Path | None, typer.Option(help=_MOVED)]
-ShownRoots = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--root",
-        metavar="FOLDER",
-        help="For an index made elsewhere: confirm, once, that photos of this folder may be shown.",
-    ),
+Html = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also write an HTML page with the photos.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TableFormat = Annotated[
+    Literal["text", "markdown", "latex"], typer.Option("--format", help="How to print tables.")
+]
+
+# How photos are described.
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="Model for the embeddings: a name from `solar models`, a .safetensors or a published "
+        f".pth; default: {DEFAULT}, or for an index its own.",
+        autocompletion=photo_models,
+    ),
+]
+Size = Annotated[
+    int | None,
+    typer.Option(min=1, help="Longest side of photos in pixels; default: the model's own."),
+]
+Scales = Annotated[
+    str | None, typer.Option(help="Comma-separated scales to average; default: the model's own.")
+]
+_BOX = typer.Option(
+    metavar="X1,Y1,X2,Y2",
+    help="Part of the photo to use, in pixels. With several photos, give one --box per photo, in "
+    "the same order; - means the whole photo.",
+)
+Boxes = Annotated[list[str] | None, _BOX]
+IgnoreOrientation = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-orientation", help="Ignore the EXIF orientation, as the published code does."
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        callback=known_device,
+        help="cpu or cuda; auto-detected by default. Searches and scores run on cuda only if you "
+        "name it.",
+    ),
+]
+Backend = Annotated[
+    str | None,
+    typer.Option(
+        help="CPU backend: torch, onnxruntime, openvino, onnxruntime-int8 or openvino-int8."
+    ),
+]
+Embeddings = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        "--features",
+        metavar="DB QUERIES",
+        help="Embeddings (.npy, .pt, .mat or a store) instead of a model and photos.",
+    ),
+]
+Compress = Annotated[
+    str | None,
+    typer.Option(
+        help="none; fp16, half the size; or for an index pq (product quantization, small), ivf "
+        "(faster) or web: approximate search whose candidates are then ranked exactly."
+    ),
+]
+Average = Annotated[
+    str,
+    typer.Option(
+        help="Average precision: trapezoid (as published) or finite; for HPatches also matlab."
+    ),
+]
+LocalFeatures = Annotated[
+    str | None,
+    typer.Option(
+        "--local-features",
+        metavar="NAME",
+        help="Local features: rootsift (default), sift, orb, akaze, or a patch, HOW or DELF model. "
+        "ASMK takes all but orb and akaze.",
+        autocompletion=keypoint_models,
+    ),
+]
+Keypoints = Annotated[int, typer.Option(min=1, help="Maximum keypoints per photo.")]
+KeypointSize = Annotated[
+    int,
+    typer.Option(
+        "--keypoint-size",
+        min=1,
+        help="Downscale photos to this longest side before finding keypoints.",
+    ),
+]
+Method = Annotated[
+    Literal["global", "asmk"],
+    typer.Option(help="One embedding per photo, or local features (see docs/asmk.md)."),
+]
+Codebook = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="For ASMK: reuse the visual words of this index or file."),
+]
+Regions = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|grid",
+        help="For ASMK: a CSV or JSON of boxes in the photos, or grid (see docs/asmk.md).",
+    ),
+]
+
+# How photos are compared.
+_K = "Number of nearest photos: results of a search, or neighbours of each photo."
+Nearest = Annotated[int, typer.Option("-k", min=1, help=_K)]
+NearestOrNone = Annotated[int, typer.Option("-k", min=0, help=_K)]
+MinScore = Annotated[
+    float | None, typer.Option(help="Minimum cosine similarity of two photos found by -k.")
+]
+Inliers = Annotated[
+    int | None,
+    typer.Option(
+        "--min-inliers", min=1, help="Minimum number of agreeing keypoints for two photos to match."
+    ),
+]
+Verify = Annotated[
+    bool,
+    typer.Option("--verify", help="Keep only pairs of photos that pass geometric verification."),
+]
+VerifyTop = Annotated[int, typer.Option(min=1, help="Number of best photos to verify.")]
+
+# How networks are trained.
+Run = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Folder for checkpoints and figures.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue from the newest checkpoint in the folder.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+
+_SHARED: dict[str, Any] = {
+    "average": Average,
+    "backend": Backend,
+    "codebook": Codebook,
+    "compress": Compress,
+    "device": Device,
+    "features": Embeddings,
+    "local_features": LocalFeatures,
+    "method": Method,
+    "regions": Regions,
+    "root": Root,
+    "scales": Scales,
+    "size": Size,
+}
+
+
+def with_settings(
+    settings: type, panels: Mapping[str, Sequence[str]]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each of these fields of a settings dataclass.
+
+    The help of an option is what the docstring of the dataclass says of the field, if no other
+    command has it, and its default is the field's. The command gets the values in `**given`.
+
+    Args:
+        settings: The dataclass.
+        panels: The heading below which help shows them to the names of fields.
+    """
+    known, told = {field.name: field for field in fields(settings)}, _attributes(settings)
+
+    def option(name: str, panel: str) -> inspect.Parameter:
+        declared = _SHARED.get(name)
+        if declared is None:
+            declared = Annotated[_plain(str(known[name].type)), typer.Option(help=told[name])]
+        kind, info = get_args(declared)
+        info = copy(info)
+        info.rich_help_panel = panel
+        return inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=known[name].default,
+            annotation=Annotated[kind, info],
+        )
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            command(**given)
+
+        signature = inspect.signature(command)
+        *own, rest = signature.parameters.values()
+        assert rest.kind is inspect.Parameter.VAR_KEYWORD
+        keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+        run.__doc__ = command.__doc__
+        run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*keywords, *(option(n, panel) for panel in panels for n in panels[panel])]
+        )
+        return run
+
+    return decorate
+
+
+def _attributes(settings: type) -> Mapping[str, str]:
+    """What the docstring of a dataclass says of each of its fields, on one line."""
+    section = inspect.cleandoc(settings.__doc__ or "").partition("Attributes:\n")[2]
+    found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+def _plain(kind: str) -> Any:
+    """The type of an option for a field: a number or a switch; else a text."""
+    known = {"bool": bool, "int": int, "float": float}
+    of: Any = known.get(kind.removesuffix(" | None"), str)
+    return of | None if kind.endswith("None") else of
+
+
+def boxes(given: list[str] | None, photos: int) -> "list[Box | None]":
+    """The box of each photo: None for the whole one, as for all where no box is given."""
+    from solar.errors import SolarError
+    from solar.images import parse_box
+
+    wanted = given or ["-"] * photos
+    if len(wanted) != photos:
+        raise SolarError(
+            f"{photos} photo{'s' * (photos != 1)} and {len(wanted)} box{'es' * (len(wanted) != 1)} "
+            "do not match: give one --box per photo, in the same order, and --box - for a whole "
+            "photo."
+        )
+    return [None if text == "-" else parse_box(text) for text in wanted]
+
+
+def parse_scales(text: str | None, option: str = "--scales") -> tuple[float, ...] | None:
+    """Read "1,1.41,0.7"; raise a SolarError for anything but positive numbers."""
+    from math import isfinite
+
+    from solar.errors import SolarError
+
+    if text is None:
+        return None
+    try:
+        scales = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        scales = ()
+    if not scales or any(not isfinite(s) or s <= 0 for s in scales):
+        raise SolarError(f"{option} takes positive numbers such as 1,1.41,0.71, not {text!r}.")
+    return scales
+
+
+def is_half(compress: str | None) -> bool:
+    """Whether embeddings or weights are stored as float16."""
+    from solar.errors import SolarError
+
+    if compress not in (None, "none", "fp16"):
+        raise SolarError(f"--compress {compress} is for an index: choose none or fp16 here.")
+    return compress == "fp16"

@@ -7,8 +7,20 @@ from typing import Annotated, Any
 import typer
 
 from solar.cli import printing
-from solar.cli.completion import keypoint_models
-from solar.cli.options import DescribingModel, Json, KeypointBackend, SearchDevice
+from solar.cli.options import (
+    Backend,
+    Device,
+    Json,
+    Keypoints,
+    KeypointSize,
+    LocalFeatures,
+    MinScore,
+    Model,
+    NearestOrNone,
+    OptionalOutput,
+    ServedPhotos,
+    Verify,
+)
 from solar.errors import SolarError
 from solar.files import beside
 
@@ -26,22 +38,15 @@ def pairs(
             "hloc's global features.",
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="The list of pairs; default: beside the database."),
-    ] = None,
-    k: Annotated[
-        int, typer.Option("-k", min=0, help="Nearest neighbours to pair each photo with.")
-    ] = 20,
-    min_score: Annotated[
-        float | None, typer.Option(help="Minimum cosine similarity of neighbours found by -k.")
-    ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Keep only pairs that pass geometric verification.")
-    ] = False,
+    output: OptionalOutput = None,
+    k: NearestOrNone = 20,
+    min_score: MinScore = None,
+    verify: Verify = False,
     query: Annotated[
         Path | None,
-        typer.Option(metavar="LIST", help="Only pair the photos of this list with others."),
+        typer.Option(
+            "--query-list", metavar="LIST", help="Only pair the photos of this list with others."
+        ),
     ] = None,
     window: Annotated[
         int,
@@ -67,42 +72,30 @@ def pairs(
     database: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Match the pairs, and write them to this COLMAP database."
+            "--colmap",
+            metavar="FILE",
+            help="Match the pairs, and write them to this COLMAP database.",
         ),
     ] = None,
     reconstruct: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Run COLMAP's mapper, and write its models here."),
     ] = None,
-    features: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="Keypoint descriptor for the database: rootsift, sift, orb, akaze or a patch "
-            "model.",
-            autocompletion=keypoint_models,
-        ),
-    ] = "rootsift",
-    backend: KeypointBackend = "torch",
-    keypoints: Annotated[
-        int, typer.Option(min=1, help="Maximum keypoints per photo, for the database.")
-    ] = _KEYPOINTS,
-    size: Annotated[
-        int,
-        typer.Option(min=1, help="Downscale photos to this longest side before finding keypoints."),
-    ] = _SIZE,
-    photos: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the photos, if they have moved or for an .h5 file."),
-    ] = None,
-    model: DescribingModel = None,
-    device: SearchDevice = None,
+    features: LocalFeatures = None,
+    backend: Backend = None,
+    keypoints: Keypoints = _KEYPOINTS,
+    size: KeypointSize = _SIZE,
+    photos: ServedPhotos = None,
+    model: Model = None,
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """Choose pairs of photos to match, for COLMAP, hloc and others.
 
     Each pair is written once, as a line `image1.jpg image2.jpg` with paths
-    relative to the image folder. Run it again to resume.
+    relative to the image folder. Keypoint options are for --colmap, beside whose
+    database the pairs are written unless -o names them. An .h5 file of hloc's
+    needs --photos. Run it again to resume.
     """
     from solar.cli.skip_report import described_photos
     from solar.search import colmap
@@ -126,7 +119,7 @@ def pairs(
         verify or query or window or min_score is not None or within is not None
     ):
         raise SolarError(
-            "--pairs takes a list as it is: leave out --verify, --query, --window, "
+            "--pairs takes a list as it is: leave out --verify, --query-list, --window, "
             "--within and --min-score."
         )
     verifying = VerifySettings(photos=photos) if verify else False
@@ -152,7 +145,11 @@ def pairs(
         _tell(f"{count:,} pairs of {len(collection):,} photos → {output}", json)
         if database is not None:
             wanted = VerifySettings(
-                model=features, backend=backend, keypoints=keypoints, size=size, photos=photos
+                model=features,
+                backend=backend or "torch",
+                keypoints=keypoints,
+                size=size,
+                photos=photos,
             )
             verifier = verifier_of(collection, wanted)
             with printing.steps() as progress:

@@ -21,6 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from solar.cli.help import with_options
 from solar.errors import printable
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def say(text: str, style: str | None = None, *, to: Console | None = None) -> No
 
     Brackets in it are no markup, and what a file name may hold does nothing to the terminal.
     """
-    (to or errors()).print(printable(text), style=style, markup=False, soft_wrap=True)
+    (to or errors()).print(printable(with_options(text)), style=style, markup=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -6,19 +6,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solar.cli.completion import keypoint_models, rerank_methods
+from solar.cli.completion import rerank_methods
 from solar.cli.help import METHODS
 from solar.cli.options import (
-    IndexModel,
+    AllowedRoots,
+    Backend,
+    Boxes,
+    Csv,
+    Device,
+    Html,
     Json,
-    KeypointBackend,
+    LocalFeatures,
+    Model,
     MovedPhotos,
-    SearchDevice,
-    ShownRoots,
+    Nearest,
+    VerifyTop,
+    boxes,
 )
 
 if TYPE_CHECKING:
     from solar.search import Hit, Part, Photo
+
 
 EXAMPLE = "Example: solar search photos.solar query.jpg --box 41,30,280,201 --html page.html"
 
@@ -40,7 +48,7 @@ def search(
     queries: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="QUERY",
+            metavar="PHOTO",
             help="Query photos, whose embeddings are averaged: files, - for standard input, or "
             "paths of indexed photos (name:rome/12.jpg if there is also a file of that "
             "name).",
@@ -53,15 +61,8 @@ def search(
             "index whose model understands text (CLIP, SigLIP).",
         ),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of results.")] = 10,
-    box: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="X1,Y1,X2,Y2",
-            help="Part of the query to search with, in pixels. With several photos, give one "
-            "--box per photo, in the same order; - means the whole photo.",
-        ),
-    ] = None,
+    k: Nearest = 10,
+    box: Boxes = None,
     like: Annotated[
         list[str] | None,
         typer.Option(metavar="PHOTO", help=f"Find more like this photo. {_JUDGED}"),
@@ -73,28 +74,18 @@ def search(
     rerank: Annotated[
         str | None,
         typer.Option(
+            metavar="METHOD[,METHOD]",
             help="Re-ranking methods, separated by commas, applied in the given order; default: "
             f"verify if possible. {METHODS}",
             autocompletion=rerank_methods,
         ),
     ] = None,
     no_rerank: Annotated[
-        bool, typer.Option("--no-rerank", "--no-verify", help="Rank by similarity alone.")
+        bool, typer.Option("--no-rerank", help="Rank by similarity alone.")
     ] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Same as --rerank verify, after all other methods.")
-    ] = False,
-    verify_top: Annotated[int, typer.Option(min=1, help="Number of best photos to verify.")] = 50,
-    local: Annotated[
-        str | None,
-        typer.Option(
-            "--local",
-            "--features",
-            help="Keypoint descriptor: rootsift (default), sift, orb, akaze or a patch model.",
-            autocompletion=keypoint_models,
-        ),
-    ] = None,
-    backend: KeypointBackend = "torch",
+    verify_top: VerifyTop = 50,
+    local_features: LocalFeatures = None,
+    backend: Backend = None,
     where: Annotated[
         list[str] | None,
         typer.Option(help="Only photos with tag=night, path=rome/ (a prefix), width>=1024, …"),
@@ -121,37 +112,31 @@ def search(
             "0.5.",
         ),
     ] = None,
-    model: IndexModel = None,
+    model: Model = None,
     include_self: Annotated[
         bool, typer.Option("--include-self", help="Include the query itself if it is indexed.")
     ] = False,
-    device: SearchDevice = None,
+    device: Device = None,
     json: Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header row.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(help="Write an HTML page with the query and the results.")
-    ] = None,
+    csv: Csv = None,
+    html: Html = None,
     photos: MovedPhotos = None,
-    root: ShownRoots = None,
+    roots: AllowedRoots = None,
 ) -> None:
     """Find photos of the same place or object, or by text."""
     given = locals()
-    from solar.cli.printing import say, warnings_as_sentences
     from solar.cli.server_search import found_by_server, is_server
-    from solar.describe.known_roots import shown_roots
     from solar.errors import SolarError
-    from solar.search import Index, need_vectors
-    from solar.search.parts import with_words
+    from solar.files import refuse_places
     from solar.search.rerank import chosen
-    from solar.search.verify import FRESH, VerifySettings
 
     if json and csv:
         raise SolarError("--json cannot be combined with --csv: give one of them.")
+    refuse_places({"the table": csv, "the page": html})
     conditions = [*(where or []), *_times(after, before)]
     conditions += [] if near is None else [f"near={near}"]
-    asked = _parts([_query(query) for query in queries or []], box or [])
-    every = with_words(asked or None, text)
-    methods = chosen([*(rerank.split(",") if rerank else []), *(["verify"] if verify else [])])
+    asked = _parts([_query(query) for query in queries or []], box)
+    methods = chosen(rerank)
     if no_rerank and methods:
         raise SolarError(f"--no-rerank cannot be combined with {methods[0]}: give one of them.")
     only = {"min_probability": min_probability, "where": conditions or None}
@@ -160,24 +145,48 @@ def search(
         order = methods if methods or no_rerank else None
         options = {"text": text, "rerank": order, "filter": only, "include_self": include_self}
         hits, known = found_by_server(index, asked, k, given, **options)
-        _say_if_none(hits, only)
-        _tell(hits, text, known, json=json, csv=csv)
-        return
-    with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
+    else:
+        hits, known = _found_here(asked, methods, conditions, given)
+    _say_if_none(hits, only)
+    if csv is not None:
+        _write_csv([_facts(hit) for hit in hits], csv)
+    if json or (html is None and csv is None):
+        _tell(hits, text, known, json=json)
+
+
+def _found_here(
+    asked: "list[Part]", methods: list[str], conditions: list[str], given: Mapping[str, Any]
+) -> "tuple[list[Hit], Mapping[str, Photo]]":
+    """What an index finds, and what it knows of that, by name; writes the page of --html."""
+    from solar.cli.printing import say, warnings_as_sentences
+    from solar.describe.known_roots import shown_roots
+    from solar.search import Index, need_vectors
+    from solar.search.parts import with_words
+    from solar.search.verify import FRESH, VerifySettings
+
+    text, k, photos, html = (given[name] for name in ("text", "k", "photos", "html"))
+    every = with_words(asked or None, text)
+    opening = Index.open(given["index"], model=given["model"], device=given["device"])
+    with opening as opened, warnings_as_sentences():
         if html is not None:
-            shown_roots(opened.place, opened.roots, photos=photos, given=root or [])
+            allowed = given["roots"] or []
+            shown_roots(opened.place, opened.roots, photos=photos, given=allowed)
         note, fresh = "", None if methods else FRESH
-        if not methods and not no_rerank:
+        if not methods and not given["no_rerank"]:
             methods, why = opened.usual(every, photos=photos)
             note = _note(methods, why)
         verifying = VerifySettings(
-            top=verify_top, model=local, backend=backend, fresh=fresh, photos=photos
+            top=given["verify_top"],
+            model=given["local_features"],
+            backend=given["backend"] or "torch",
+            fresh=fresh,
+            photos=photos,
         )
         how: dict[str, Any] = {"text": text, "rerank": methods, "where": conditions}
-        how |= {"include_self": include_self, "min_probability": min_probability}
+        how |= {name: given[name] for name in ("include_self", "min_probability")}
         how["verify"] = verifying if "verify" in methods else None
-        if like or unlike:
-            how |= {"like": like or [], "unlike": unlike or []}
+        if given["like"] or given["unlike"]:
+            how |= {name: given[name] or [] for name in ("like", "unlike")}
             hits = need_vectors(opened).search_like(asked, k, **how)
         else:
             hits = opened.search_mean(asked, k, **how)
@@ -191,10 +200,8 @@ def search(
             with replacing(html) as temporary:
                 temporary.write_text(page, encoding="utf-8")
             say(f"{_counted(len(hits), 'photo')} → {html}")
-        known = opened.engine.find([hit.path for hit in hits]) if json else {}
-    _say_if_none(hits, only)
-    if html is None or json or csv:
-        _tell(hits, text, known, json=json, csv=csv)
+        known = opened.engine.find([hit.path for hit in hits]) if given["json"] else {}
+    return hits, known
 
 
 def _query(text: str) -> str | bytes:
@@ -205,23 +212,15 @@ def _query(text: str) -> str | bytes:
     return sys.stdin.buffer.read()
 
 
-def _parts(queries: list[str | bytes], boxes: list[str]) -> "list[Part]":
-    """Queries with their boxes, of which there are none or as many."""
-    from solar.errors import SolarError
-    from solar.images import parse_box
+def _parts(queries: list[str | bytes], box: list[str] | None) -> "list[Part]":
+    """Queries with their boxes."""
     from solar.search import Part
 
-    if boxes and len(boxes) != len(queries):
-        raise SolarError(
-            f"{_counted(len(queries), 'photo')} and {_counted(len(boxes), 'box', 'boxes')} do not "
-            "match: give one --box per photo, in the same order, and --box - for a whole photo."
-        )
-    wanted = [None if text == "-" else parse_box(text) for text in boxes] or [None] * len(queries)
-    return [Part(photo, box) for photo, box in zip(queries, wanted, strict=True)]
+    return [Part(*pair) for pair in zip(queries, boxes(box, len(queries)), strict=True)]
 
 
-def _counted(count: int, one: str, several: str = "") -> str:
-    return f"{count} {one if count == 1 else several or one + 's'}"
+def _counted(count: int, one: str) -> str:
+    return f"{count} {one}{'s' * (count != 1)}"
 
 
 def _say_if_none(hits: "list[Hit]", only: Mapping[str, Any]) -> None:
@@ -238,7 +237,6 @@ def _tell(
     known: "Mapping[str, Photo | None]",
     *,
     json: bool,
-    csv: bool,
 ) -> None:
     """Print what was found, for people or for programs."""
     from solar.cli.printing import print_json
@@ -247,8 +245,6 @@ def _tell(
         told = {} if text is None else {"text": text}
         rows = [_facts(hit) | _where_and_when(known.get(hit.path)) for hit in hits]
         print_json([row | told for row in rows])
-    elif csv:
-        _print_csv([_facts(hit) for hit in hits])
     else:
         _print(hits)
 
@@ -276,17 +272,20 @@ def _where_and_when(photo: "Photo | None") -> dict[str, Any]:
     return {name: getattr(photo, name, None) for name in ("taken", "position", "camera")}
 
 
-def _print_csv(rows: list[dict[str, Any]]) -> None:
+def _write_csv(rows: list[dict[str, Any]], file: Path) -> None:
     import csv
-    import sys
 
-    from solar.errors import printable
+    from solar.cli.printing import say
+    from solar.files import replacing
 
-    writer, safe = csv.writer(sys.stdout, lineterminator="\n"), sys.stdout.isatty()
-    writer.writerow(["rank", *_FACTS])
-    for rank, row in enumerate(rows, 1):
-        cells = row.values()
-        writer.writerow([rank, *(map(printable, cells) if safe else cells)])
+    with (
+        replacing(file) as temporary,
+        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
+    ):
+        table = csv.writer(out)
+        table.writerow(["rank", *_FACTS])
+        table.writerows([rank, *row.values()] for rank, row in enumerate(rows, 1))
+    say(f"{_counted(len(rows), 'photo')} → {file}")
 
 
 def _print(hits: "list[Hit]") -> None:

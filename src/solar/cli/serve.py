@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
-from solar.cli.options import IndexModel, SearchDevice, ServedPhotos, ShownRoots
+from solar.cli.options import AllowedRoots, Device, Model, ServedPhotos
 from solar.cli.printing import output, say
 from solar.web.settings import WebSettings
 
@@ -17,11 +17,11 @@ def serve(
     index: Annotated[
         list[str],
         typer.Argument(
-            metavar="INDEX…",
+            metavar="INDEX",
             help="A folder, or milvus://host:port/collection; several share one server.",
         ),
     ],
-    model: IndexModel = None,
+    model: Model = None,
     compare_model: Annotated[
         list[str] | None,
         typer.Option(
@@ -36,7 +36,7 @@ def serve(
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
     ] = 8000,
     photos: ServedPhotos = None,
-    root: ShownRoots = None,
+    roots: AllowedRoots = None,
     duplicates: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +58,7 @@ def serve(
     labels: Annotated[
         bool | None,
         typer.Option(
-            "--labels/--no-labels",
+            "--folder-labels/--no-folder-labels",
             help="Whether folder names are labels; auto-detected by default.",
         ),
     ] = None,
@@ -85,9 +85,10 @@ def serve(
             metavar="PATH", help="URL path that the app is served under, such as /photos."
         ),
     ] = WebSettings.root_path,
-    trusted_proxy: Annotated[
+    proxies: Annotated[
         list[str] | None,
         typer.Option(
+            "--trusted-proxy",
             metavar="ADDRESS",
             help="Address or network of a reverse proxy whose X-Forwarded-For is trusted.",
         ),
@@ -98,7 +99,7 @@ def serve(
     queue: Annotated[
         int, typer.Option(min=1, help="Maximum number of waiting searches.")
     ] = WebSettings.queue,
-    device: SearchDevice = None,
+    device: Device = None,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,
@@ -115,7 +116,7 @@ def serve(
         model=model,
         device=device,
         compare=compare_model or [],
-        roots=root or [],
+        roots=roots or [],
         host=host,
         port=port,
         open_browser=open_browser,
@@ -129,7 +130,7 @@ def serve(
         token=token or None,  # an empty variable is none
         hosts=tuple(allow_host or ()),
         root_path=root_path.rstrip("/"),
-        proxies=tuple(trusted_proxy or ()),
+        proxies=tuple(proxies or ()),
         rate=rate,
         burst=max(10 * rate, 1.0),
         queue=queue,

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 # What takes the index itself, not its server.
-_LOCAL = ("like", "unlike", "local", "model", "device", "html", "photos", "root")
+_LOCAL = (
+    *("like", "unlike", "local_features", "backend", "model"),
+    *("device", "html", "photos", "roots"),
+)
 
 
 def is_server(address: str) -> bool:
@@ -30,9 +33,7 @@ def found_by_server(
     from solar.search.verify import VerifySettings
 
     if unknown := [name for name in _LOCAL if given[name]]:
-        raise SolarError(f"A search on a server does not take --{unknown[0]}: leave it out.")
-    if given["backend"] != VerifySettings.backend:
-        raise SolarError("A search on a server does not take --backend: leave it out.")
+        raise SolarError(f"A search on a server does not take `{unknown[0]}=`: leave it out.")
     if given["verify_top"] != VerifySettings.top:
         raise SolarError("A search on a server does not take --verify-top: leave it out.")
     client = Client(address, os.environ.get("SOLAR_TOKEN") or None)

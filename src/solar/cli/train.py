@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import recipes
-from solar.cli.options import Device, Json
+from solar.cli.options import Device, Json, Resume, Run
 from solar.cli.printing import print_json, say
 
 EXAMPLE = (
@@ -20,25 +20,24 @@ def train(
     recipe: Annotated[
         Path,
         typer.Argument(
-            help="A YAML file, or the name of a bundled recipe.", autocompletion=recipes
+            metavar="RECIPE",
+            help="A YAML file, or the name of a bundled recipe.",
+            autocompletion=recipes,
         ),
     ],
     settings: Annotated[
-        list[str] | None, typer.Argument(help="Overrides: key=value, such as loss.margin=0.9.")
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Overrides, such as loss.margin=0.9."),
     ] = None,
-    run: Annotated[
-        Path | None,
-        typer.Option(help="Folder for checkpoints and figures; default: runs/RECIPE."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the newest checkpoint in the folder.")
-    ] = False,
+    run: Run = None,
+    resume: Resume = False,
     device: Device = None,
     json: Json = False,
 ) -> None:
     """Train from a recipe; --resume continues an interrupted run.
 
-    With several GPUs: torchrun --nproc-per-node 4 -m solar train …
+    The default folder is runs/RECIPE. With several GPUs:
+    torchrun --nproc-per-node 4 -m solar train …
     """
     from solar.training import train as work
 

@@ -5,8 +5,17 @@ from typing import Annotated
 
 import typer
 
-from solar.cli.describe import parse_scales
-from solar.cli.options import Box, Device, Json, Model, Scales, Size
+from solar.cli.options import (
+    Boxes,
+    Device,
+    Json,
+    Model,
+    OptionalOutput,
+    Scales,
+    Size,
+    boxes,
+    parse_scales,
+)
 from solar.cli.pictures import check_suffix, save_image
 from solar.weights import DEFAULT
 
@@ -16,11 +25,9 @@ EXAMPLE = "Example: solar why a.jpg b.jpg -o why.png"
 def why(
     a: Annotated[Path, typer.Argument(metavar="A", help="A photo, such as a query.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another photo, such as a search result.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the picture to this file.")
-    ] = None,
-    model: Model = DEFAULT,
-    box: Box = None,
+    output: OptionalOutput = None,
+    model: Model = None,
+    box: Boxes = None,
     size: Size = None,
     scales: Scales = None,
     compare_attention: Annotated[
@@ -32,19 +39,18 @@ def why(
     device: Device = None,
     json: Json = False,
 ) -> None:
-    """Show which regions of two photos make them similar."""
+    """Show which regions of two photos make them similar; -o draws them, --box is in A."""
     from solar.cli import printing
-    from solar.images import parse_box
     from solar.show.explanation import explain
 
     check_suffix(output)
     found = explain(
         a,
         b,
-        model=model,
+        model=model or DEFAULT,
         size=size,
-        scales=None if scales is None else parse_scales(scales),
-        box=None if box is None else parse_box(box),
+        scales=parse_scales(scales),
+        box=boxes(box, 1)[0],
         compare_attention=compare_attention,
         device=device,
     )

@@ -27,7 +27,7 @@ from solar.files import (
     replacing,
 )
 
-_ELSEWHERE = "choose another folder with --root"
+_ELSEWHERE = "choose another folder with `root=`"
 
 
 def get(
@@ -149,7 +149,7 @@ def _check_space(
         raise SolarError(
             f"{dataset.name} needs about {_gb(needed - here)} but only {_gb(free)} are free "
             f"in {existing}; free some space, {_ELSEWHERE}, or ignore this estimate with "
-            "--ignore-space."
+            "`check_space=False`."
         )
 
 

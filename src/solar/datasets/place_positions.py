@@ -37,7 +37,7 @@ def name_positions(names: Sequence[str], source: object) -> dict[str, Position]:
         except (IndexError, ValueError) as error:
             raise SolarError(
                 f"The name of the photo {name} in {source} contains no position: rename it to "
-                "@UTM_E@UTM_N@.jpg, or give --positions FILE.csv or --frames N."
+                "@UTM_E@UTM_N@.jpg, or give `positions=FILE.csv` or `frames=N`."
             ) from error
     return found
 

@@ -164,7 +164,7 @@ def find_ground_truth(dataset: str, root: str | Path) -> Path:
             return folder / name
     raise SolarError(
         f"There is no {name} in {root}: fetch it with `solar data get {dataset}` or name it with "
-        "--ground-truth."
+        "`ground_truth=`."
     )
 
 
@@ -182,7 +182,7 @@ def locate_photos(names: Sequence[str], folders: Sequence[Path]) -> Photos:
                 )
             return Photos(tuple(names), places)
     looked = ", ".join(str(folder) for folder in folders)
-    raise SolarError(f"The photo {names[0]} is in none of {looked}: name its folder with --root.")
+    raise SolarError(f"The photo {names[0]} is in none of {looked}: name its folder with `root=`.")
 
 
 def photo_folders(dataset: str, root: str | Path) -> list[Path]:

@@ -80,14 +80,14 @@ def build_training_set(
         content = read_training_file(parts[0], root=root)
         if content.least is None and (verify or least is not None):
             raise SolarError(
-                f"{shown} was built without --verify: build it from the photos, with --verify."
+                f"{shown} was not verified: build it from the photos, with `verify=True`."
             )
     else:
         content, unreadable = _looked_at(parts, root, progress)
         if verify:
             content = _compared(content, shown, geometry, processes, seed, progress)
         elif least is not None:
-            raise SolarError("--least needs --verify.")
+            raise SolarError("`least=` needs `verify=True`.")
     if least is not None:
         content = replace(content, least=least)
     found = content.training_set(shown)  # also to complain before anything is written

@@ -62,7 +62,9 @@ class TrainingFile:
         """
         landmarks = [one for one in self.landmarks if part in ("all", one.part)]
         if not landmarks and part == "val":
-            raise SolarError(f"{source} has no validation part: build it with --val-fraction.")
+            raise SolarError(
+                f"{source} has no validation part: use `solar data build --val-fraction`."
+            )
         names = [name for one in landmarks for name in one.photos]
         labels = [one.name for one in landmarks for _ in one.photos]
         photos = Photos(tuple(names), self._places(names, source))
@@ -78,7 +80,7 @@ class TrainingFile:
             first += len(one.photos)
         if not partners:
             raise SolarError(
-                f"No two photos of {source} match in {self.least} points: lower --least."
+                f"No two photos of {source} match in {self.least} points: lower `least=`."
             )
         sizes = [len(one.photos) for one in landmarks]
         queries = sorted(partners)

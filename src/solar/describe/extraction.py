@@ -68,7 +68,7 @@ def extract(
     chosen = Settings.of(net, **options)
     here = scheduler is None and workers is None
     if not here and chosen.backend != "torch":
-        raise SolarError("A Dask cluster runs models with torch: leave out --backend.")
+        raise SolarError("A Dask cluster runs models with torch: leave out `backend=`.")
     describe = describer(net, chosen, photos) if here else None
     if describe is not None:  # what runs may not be what was asked for
         mode = options.get("mode")

@@ -85,13 +85,13 @@ def shown_roots(
 def _question(place: str | Path, folders: Sequence[str]) -> str:
     some = folders[:_MOST]
     more = "" if len(folders) == len(some) else f" and {len(folders) - len(some)} more"
-    options = " ".join(f"--root {quote(folder)}" for folder in some)
+    options = " ".join(f"`roots={quote(folder)}`" for folder in some)
     if more:
-        options = "--root FOLDER for each of them, or for a folder above them"
+        options = "`roots=FOLDER` for each of them, or for a folder above them"
     return (
         f"{place} names folders that you have not confirmed on this machine "
         f"({', '.join(some)}{more}): if their photos may be shown, confirm once with {options}; "
-        "otherwise name the folder of its photos with --photos."
+        "otherwise name the folder of its photos with `photos=`."
     )
 
 

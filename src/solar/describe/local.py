@@ -162,7 +162,7 @@ def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -
         akaze()  # not every OpenCV has it
     if model in NAMED:
         if backend != "torch":
-            raise SolarError(f"{model} is not a network: --backend needs a patch model.")
+            raise SolarError(f"{model} is not a network: `backend=` needs a patch model.")
         return cast("LocalModel", model)
     from solar.models import PatchNet, RetrievalNet, load
 
@@ -172,7 +172,7 @@ def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -
         from solar.describe.patch_backend import open_patch_backend
 
         if not isinstance(network, PatchNet):
-            raise SolarError(f"{local_name(network)} is not a patch model, which --backend needs.")
+            raise SolarError(f"{local_name(network)} is not a patch model, which `backend=` needs.")
         return open_patch_backend(network, backend)
     if isinstance(network, RetrievalNet):
         from solar.describe.network_features import local_pooling

@@ -1,19 +1,35 @@
 """How well photos are found again: mAP, precision and recall on published sets and one's own."""
 
-from solar.evaluation.collection import evaluate
-from solar.evaluation.evaluation_settings import EvaluationSettings
-from solar.evaluation.labelled import evaluate_labels
-from solar.evaluation.result import Evaluation
-from solar.evaluation.revisited_protocol import evaluate_ground_truth
-from solar.evaluation.significance import Comparison, compare, interval
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Comparison",
-    "Evaluation",
-    "EvaluationSettings",
-    "compare",
-    "evaluate",
-    "evaluate_ground_truth",
-    "evaluate_labels",
-    "interval",
-]
+if TYPE_CHECKING:
+    from solar.evaluation.collection import evaluate as evaluate
+    from solar.evaluation.evaluation_settings import EvaluationSettings as EvaluationSettings
+    from solar.evaluation.labelled import evaluate_labels as evaluate_labels
+    from solar.evaluation.result import Evaluation as Evaluation
+    from solar.evaluation.revisited_protocol import evaluate_ground_truth as evaluate_ground_truth
+    from solar.evaluation.significance import Comparison as Comparison
+    from solar.evaluation.significance import compare as compare
+    from solar.evaluation.significance import interval as interval
+else:
+    _HOMES = {
+        "Comparison": "solar.evaluation.significance",
+        "Evaluation": "solar.evaluation.result",
+        "EvaluationSettings": "solar.evaluation.evaluation_settings",
+        "compare": "solar.evaluation.significance",
+        "evaluate": "solar.evaluation.collection",
+        "evaluate_ground_truth": "solar.evaluation.revisited_protocol",
+        "evaluate_labels": "solar.evaluation.labelled",
+        "interval": "solar.evaluation.significance",
+    }
+    __all__ = list(_HOMES)
+
+    def __getattr__(name: str) -> Any:
+        """Import a name when it is first used."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
+
+    def __dir__() -> list[str]:
+        return __all__

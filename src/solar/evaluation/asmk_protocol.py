@@ -34,7 +34,6 @@ def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
 
     A photo that shares nothing with a query comes after all that do.
     """
-    assert settings.asmk is not None
     assert settings.cache is not None
     _refuse(settings)
     truth = find_truth(what, settings)
@@ -45,7 +44,7 @@ def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
     else:
         database, labels = labelled_photos(Path(what), settings.root)
         queries = database
-    model = local_model(settings.asmk)
+    model = local_model(settings.local_features)
     regions = _regions(what, database, settings)
     place = Path(settings.cache, "local")
     finder = Finder(model, KEYPOINTS, settings.size or SIZE, place, regions)
@@ -107,7 +106,7 @@ def _indexed(
     photos = database
     if settings.distractors is not None:
         if not isinstance(settings.distractors, str | Path):
-            raise SolarError("With --asmk, --distractors must be photos, not embeddings.")
+            raise SolarError("With ASMK, `distractors=` must be photos, not embeddings.")
         others = find_photos(settings.distractors)
         names = (f"{_DISTRACTORS}{name}" for name in others.names)
         photos = Photos((*photos.names, *names), (*photos.places, *others.places))
@@ -181,11 +180,11 @@ def _codebook(photos: Photos, finder: Finder, settings: EvaluationSettings) -> t
 
 def _refuse(settings: EvaluationSettings) -> None:
     for name, given in (
-        ("--features", settings.features is not None),
-        ("--protocol", settings.protocol is not None),
-        ("--scales", settings.scales is not None),
-        ("--half", settings.half),
-        ("--backend", settings.backend != "torch"),
+        ("features", settings.features is not None),
+        ("protocol", settings.protocol is not None),
+        ("scales", settings.scales is not None),
+        ("compress", settings.compress == "fp16"),
+        ("backend", settings.backend not in (None, "torch")),
     ):
         if given:
-            raise SolarError(f"{name} is for one embedding per photo: leave it out with --asmk.")
+            raise SolarError(f"`{name}=` is for one embedding per photo: leave it out for ASMK.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from solar.datasets.photo_labels import folder_labels, labelled_photos
 from solar.datasets.revisited import GroundTruth
@@ -23,7 +23,7 @@ from solar.evaluation.described_photos import (
     open_rows,
     rank_options,
 )
-from solar.evaluation.evaluation_settings import EvaluationSettings, ProtocolOptions
+from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.gldv2_protocol import evaluate_recognition, evaluate_retrieval
 from solar.evaluation.ilias_protocol import evaluate_ilias
 from solar.evaluation.labelled import evaluate_labels
@@ -53,7 +53,7 @@ def evaluate(
     *,
     model: RetrievalNet | str | Path | None = None,
     settings: EvaluationSettings | None = None,
-    **options: Unpack[ProtocolOptions],
+    **options: Any,
 ) -> Evaluation:
     """Compute retrieval metrics: mAP, precision, recall.
 
@@ -76,7 +76,7 @@ def evaluate(
         SolarError: Something is missing, unreadable, or does not belong together.
     """
     with replace(settings or EvaluationSettings(), **options).caching() as how:
-        if how.asmk is not None:
+        if how.method == "asmk":
             return evaluate_asmk(what, how)
         describe = model_describer(what, model, how)
         if how.protocol is not None:
@@ -145,8 +145,8 @@ def open_collection(
         return replace(_labelled(Path(what), describe, settings), distractors=distractors)
     if settings.features is not None:
         first, second = settings.features
-        database = open_rows(first, NAMES[1], "--features")
-        queries = open_rows(second, NAMES[0], "--features")
+        database = open_rows(first, NAMES[1], "`features=`")
+        queries = open_rows(second, NAMES[0], "`features=`")
     else:
         database, queries = _describe_truth(str(what), truth, describe, settings.root)
     return DescribedSet(database, queries, distractors, truth)
@@ -156,7 +156,7 @@ def _describe_truth(
     what: str, truth: GroundTruth, describe: PhotoDescriber | None, root: str | Path | None
 ) -> tuple[DescribedPhotos, DescribedPhotos]:
     if describe is None:
-        raise SolarError(f"Evaluating {what} needs a --model, or --features computed by one.")
+        raise SolarError(f"Evaluating {what} needs a `model=`, or `features=` computed by one.")
     database, queries, boxes = truth_photos(what, truth, root)
     stores = describe(database, {}), describe(queries, boxes)
     for store in stores:
@@ -173,18 +173,18 @@ def _labelled(
 ) -> DescribedSet:
     photos: Photos | None = None
     if settings.features is not None:
-        raise SolarError(f"--features needs the ground truth of the same photos, not {path}.")
+        raise SolarError(f"`features=` needs the ground truth of the same photos, not {path}.")
     if is_store(path):
         store = Store.open(path)
         labels = folder_labels(store.names, path)
         if settings.root is not None:
             photos = Photos.in_folder(Path(settings.root), store.names)
     elif path.suffix.lower() in VECTOR_FILES:
-        raise SolarError(f"{path} has no labels: give a store, or a ground truth and --features.")
+        raise SolarError(f"{path} has no labels: give a store, or a ground truth and `features=`.")
     else:
         photos, given = labelled_photos(path, settings.root)
         if describe is None:
-            raise SolarError(f"Evaluating {path} needs a --model.")
+            raise SolarError(f"Evaluating {path} needs a `model=`.")
         store = describe(photos, {})
         known = dict(zip(photos.names, given, strict=True))
         labels = [known[name] for name in store.names]
@@ -193,7 +193,7 @@ def _labelled(
         if path.suffix.lower() == ".csv":
             raise SolarError(
                 f"No photo of {path} could be read ({why}): if its paths are relative to another "
-                "folder, name it with --root."
+                "folder, name it with `root=`."
             )
         raise SolarError(f"No photo of {path} could be read: {why}.")
     return DescribedSet(DescribedPhotos(store, str(path), photos), labels=labels)

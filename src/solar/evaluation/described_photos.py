@@ -28,6 +28,7 @@ from solar.weights import DEFAULT
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
 
+
 PhotoDescriber: TypeAlias = Callable[[Photos, Mapping[str, Box]], Store]
 """Turns photos, some cut to a box, into a store, or finds the one that it has made before."""
 
@@ -115,7 +116,7 @@ def find_side(place: Path, side: int, settings: EvaluationSettings) -> Photos | 
     missing, unreadable, or does not belong together.
     """
     if settings.features is not None:
-        opened = open_rows(settings.features[side], NAMES[1 - side], "--features")
+        opened = open_rows(settings.features[side], NAMES[1 - side], "`features=`")
         if not isinstance(opened.rows, Store):
             opened = replace(opened, photos=find_photos(place))
             opened.rows_of(opened.names, f"photos in {place}")
@@ -129,7 +130,7 @@ def describe_side(
     """Describe what `find_side` has found; a SolarError if that fails, or another model has."""
     if isinstance(found, Photos):
         if describe is None:
-            raise SolarError(f"Evaluating {place} needs a --model.")
+            raise SolarError(f"Evaluating {place} needs a `model=`.")
         found = DescribedPhotos(describe(found, {}), str(place), found)
     elif isinstance(found.rows, Store) and isinstance(describe, ModelDescriber):
         describe.check(found.rows)
@@ -144,7 +145,7 @@ def open_distractors(
     """What is never right, if there is any; a SolarError if another model has described it."""
     if settings.distractors is None:
         return None
-    distractors = open_rows(settings.distractors, NAMES[2], "--distractors", describe)
+    distractors = open_rows(settings.distractors, NAMES[2], "`distractors=`", describe)
     if isinstance(distractors.rows, Store) and isinstance(describe, ModelDescriber):
         describe.check(distractors.rows)
     return distractors
@@ -176,9 +177,9 @@ def how_described(describe: PhotoDescriber | None, settings: EvaluationSettings)
 
 
 def needs_model(what: str | Path | None, settings: EvaluationSettings) -> bool:
-    """Whether there are photos to describe, not descriptors by an unnamed model."""
-    given = (settings.features, settings.predictions, settings.asmk)
-    if any(one is not None for one in given):
+    """Whether there are photos to describe, and not descriptors by a model that nobody names."""
+    given = (settings.features, settings.predictions)
+    if settings.method == "asmk" or any(one is not None for one in given):
         return False
     sides = [Path(what or "", side) for side in (settings.database, settings.queries) if side]
     if len(sides) == 2 and all(map(is_store, sides)):
@@ -196,7 +197,7 @@ def model_describer(
         return None
     from solar.models import retrieval_model  # descriptors alone are evaluated without torch
 
-    device = settings.device or (None if settings.backend == "torch" else "cpu")
+    device = settings.device or (None if settings.backend in (None, "torch") else "cpu")
     return ModelDescriber(retrieval_model(model, device=device), settings)
 
 
@@ -230,8 +231,8 @@ class ModelDescriber:
                 size=self.settings.size,
                 scales=self.settings.scales,
                 boxes=boxes,
-                backend=self.settings.backend,
-                dtype="float16" if self.settings.half else "float32",
+                backend=self.settings.backend or "torch",
+                dtype="float16" if self.settings.compress == "fp16" else "float32",
                 progress=self.settings.progress,
             )
 
@@ -250,8 +251,6 @@ class ModelDescriber:
         model = [self.fingerprint, self.model.source]
         settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
         places = [str(place) for place in photos.places]
-        how = (self.settings.backend, self.settings.half)
-        key = json.dumps(
-            [*settings, places, dict(boxes), *(how if how != ("torch", False) else ())]
-        )
+        how = (self.settings.backend or "torch", self.settings.compress == "fp16")
+        key = json.dumps([*settings, places, dict(boxes), *how])
         return Path(self.settings.cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"

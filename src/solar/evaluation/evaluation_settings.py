@@ -5,57 +5,67 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from solar.arrays import AnyFloats
-from solar.describe.counting import Progress
-from solar.describe.store import Store
 from solar.errors import SolarError
 
-Features: TypeAlias = str | Path | AnyFloats | Store
+if TYPE_CHECKING:
+    from solar.arrays import AnyFloats
+    from solar.describe.counting import Progress
+    from solar.describe.store import Store
+
+Features: TypeAlias = "str | Path | AnyFloats | Store"
 """Descriptors: an array, a store, or a file that `read_vectors` takes."""
+
+_OF_ASMK = ("local_features", "codebook", "regions")
+_OF_PROTOCOLS = (
+    *("database", "queries", "positions", "radius", "frames", "answerable", "depth"),
+    "predictions",
+)
 
 
 @dataclass(frozen=True)
 class EvaluationSettings:
     """Everything but the set and the model.
 
+    `solar evaluate` has an option for each field, with this text as its help.
+
     Attributes:
-        root: The folder of the photos. For a named set, one that holds `jpg/` and the ground truth,
-            or a folder of its name that does.
-        ground_truth: The file, if it is not found in `root`.
-        features: Descriptors of the database and of the queries, in the order of the ground truth,
-            in place of a model.
-        distractors: Photos or descriptors that are never right.
-        size: Longest side of a photo; the model's own if not given.
-        scales: Scales to average; the model's own if not given.
-        cache: A folder in which descriptors are kept for the next time.
-        average: `trapezoid`, the published average precision, or `finite`.
-        precision: Of the fast product: `float64` (the default up to 65,536 rows), or `float32`. The
-            ranks are the same.
-        device: Where to compute scores (and, for a model that is not loaded yet, descriptors).
+        root: Folder of the data: of the photos, or one with a named set's `jpg/` and ground truth,
+            or that has both in a folder of the set's name.
+        ground_truth: The ground truth file, if it is not in the root.
+        features: Embeddings of the database and of the queries (.npy, .pt, .mat or a store), in the
+            order of the ground truth, instead of a model and photos.
+        distractors: Photos or embeddings that match no query.
+        size: Longest side of photos in pixels; default: the model's own.
+        scales: Scales to average; default: the model's own.
+        cache: Folder that caches the embeddings for the next run.
+        average: Average precision: `trapezoid`, as published, or `finite`.
+        precision: float64 or float32 scores, which give the same ranks; default: float64 up to
+            65,536 rows.
+        device: Where to compute scores and, for a model that is not loaded yet, embeddings.
         progress: Called with the step, what is done, and the total.
-        backend: What describes on a CPU, as for `solar.extract`.
-        half: Round descriptors to float16, as a store of half the size does.
-        asmk: Rank by ASMK* with these local features, as `AsmkSettings.local` takes them, in place
-            of a model.
-        codebook: For asmk: an index or a file whose visual words to take; learnt from the set's own
-            photos if not given.
-        regions: For asmk: `grid`, or a file of boxes in the photos of the database (regional
-            ASMK*); distractors are called `distractors:NAME` there.
-        protocol: `vpr`, `ilias`, `gldv2-retrieval` or `gldv2-recognition`; found out from the set
-            if not given. The fields below are for these alone.
-        database: The folder (or list, tar, store) to search in, below the set's; by default
-            `database`, for Google Landmarks `index` or `train`.
-        queries: The same for the queries; by default `queries` or `test`.
-        positions: vpr: a CSV of `name,east,north` in metres, where names do not tell.
-        radius: vpr: how many metres away a photo is still right.
-        frames: vpr: photos up to this many frames away by name are right; no positions then.
-        answerable: vpr: leave out queries that nothing is right for, instead of counting misses.
-        k: How many of the list count in average precision; 1,000 for ilias, 100 for gldv2.
-        predictions: gldv2: a CSV in the form of the challenges, in place of a model.
+        backend: CPU backend, as for `solar.extract`; default: torch.
+        compress: `none`, or `fp16` to round embeddings to float16.
+        method: `global`, one embedding per photo, or `asmk`: rank by ASMK* with local features
+            instead of a model.
+        local_features: For ASMK: what `solar.match` takes as a model; default: rootsift.
+        codebook: For ASMK: an index or a file whose visual words to use; default: learned from the
+            set.
+        regions: For ASMK: `grid`, or a file of boxes in the photos of the database, where
+            distractors are called `distractors:NAME`.
+        protocol: vpr (place recognition), ilias, gldv2-retrieval or gldv2-recognition.
+        database: Photos or a store to search in, below the folder; default: database (vpr), index
+            or train (gldv2).
+        queries: Query photos or a store, below the folder; default: queries (vpr) or test (gldv2).
+        positions: vpr: a CSV of name,east,north in metres, if names lack @UTM_E@UTM_N@.
+        radius: vpr: a photo is correct within this many metres.
+        frames: vpr: photos of the same name up to this many frames apart are correct (Nordland).
+        answerable: vpr: leave out queries without a correct photo.
+        depth: Depth of AP@k; default: 1000 for ilias, 100 for gldv2-retrieval.
+        predictions: gldv2: a CSV in the challenge's format, instead of a model.
     """
 
     root: str | Path | None = None
@@ -69,9 +79,10 @@ class EvaluationSettings:
     precision: str | None = None
     device: str | None = None
     progress: Progress | None = None
-    backend: str = "torch"
-    half: bool = False
-    asmk: str | Path | None = None
+    backend: str | None = None
+    compress: str | None = None
+    method: Literal["global", "asmk"] = "global"
+    local_features: str | Path | None = None
     codebook: str | Path | None = None
     regions: str | Path | None = None
     protocol: str | None = None
@@ -81,8 +92,21 @@ class EvaluationSettings:
     radius: float = 25.0
     frames: int | None = None
     answerable: bool = False
-    k: int | None = None
+    depth: int | None = None
     predictions: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        defaults = {field.name: field.default for field in fields(self)}
+        for names, needed in (
+            (_OF_ASMK, None if self.method == "asmk" else 'method="asmk"'),
+            (_OF_PROTOCOLS, None if self.protocol else "protocol="),
+        ):
+            for name in names:
+                if needed and getattr(self, name) != defaults[name]:
+                    raise SolarError(f"`{name}=` needs `{needed}`.")
+        for name in ("radius", "frames", "depth"):
+            if (getattr(self, name) or 0) < 0:
+                raise SolarError(f"`{name}=` must not be negative.")
 
     @contextmanager
     def caching(self) -> Iterator[EvaluationSettings]:
@@ -96,40 +120,5 @@ class EvaluationSettings:
     def without_features(self, job: str) -> EvaluationSettings:
         """The same; a SolarError if there are features, which would silently replace the model."""
         if self.features is not None:
-            raise SolarError(f"{job} computes the embeddings itself: leave out --features.")
+            raise SolarError(f"{job} computes the embeddings itself: leave out `features=`.")
         return self
-
-
-class EvaluationOptions(TypedDict, total=False):
-    """The fields of `EvaluationSettings` as keywords, for whoever checks types or completes."""
-
-    root: str | Path | None
-    ground_truth: str | Path | None
-    features: tuple[Features, Features] | None
-    distractors: Features | None
-    size: int | None
-    scales: Sequence[float] | None
-    cache: str | Path | None
-    average: str
-    precision: str | None
-    device: str | None
-    progress: Progress | None
-    backend: str
-    half: bool
-    asmk: str | Path | None
-    codebook: str | Path | None
-    regions: str | Path | None
-
-
-class ProtocolOptions(EvaluationOptions, total=False):
-    """The same with the fields that are for `evaluate` alone."""
-
-    protocol: str | None
-    database: str | Path | None
-    queries: str | Path | None
-    positions: str | Path | None
-    radius: float
-    frames: int | None
-    answerable: bool
-    k: int | None
-    predictions: str | Path | None

@@ -45,7 +45,7 @@ def evaluate_retrieval(
 
     A SolarError if something is missing, unreadable, or does not belong together.
     """
-    solution, k = _solution(what, RETRIEVAL, settings), settings.k or K
+    solution, k = _solution(what, RETRIEVAL, settings), settings.depth or K
     asked = list(solution.right)
     if settings.predictions is not None:
         lists = read_predictions(settings.predictions, solution)
@@ -170,7 +170,7 @@ class _Side:
         self.found: Photos | DescribedPhotos
         features = None if settings.features is None else settings.features[side]
         if features is not None:
-            self.found = open_rows(features, NAMES[1 - side], "--features")
+            self.found = open_rows(features, NAMES[1 - side], "`features=`")
         elif is_store(place):
             self.found = open_rows(place, str(place), "")
         else:

@@ -172,7 +172,9 @@ def evaluate_hpatches(
 def find_split(name: str, lists: str | Path | None) -> Split:
     """A published split from `splits.json` in a folder; a SolarError if there is none."""
     if lists is None:
-        raise SolarError(f"The split {name} needs the folder of splits.json: name it with --lists.")
+        raise SolarError(
+            f"The split {name} needs the folder of splits.json: name it with `lists=`."
+        )
     splits = read_splits(Path(lists) / "splits.json")
     if name not in splits:
         raise SolarError(f"There is no split {name!r}: choose all, {', '.join(splits)}.")
@@ -187,7 +189,7 @@ def generate_pairs(data: Descriptors, count: int, seed: int = 0) -> dict[str, Pa
     are never the same. A SolarError if there are fewer than two, or one has a single point.
     """
     if len(data.names) < 2 or data.counts.min() < 2:
-        raise SolarError("Verification needs two sequences of two points: use --task matching.")
+        raise SolarError("Verification needs two sequences of two points: use `tasks=matching`.")
     rng = np.random.default_rng((seed, 1))
     sequence = rng.integers(0, len(data.names), count)
     other = (sequence + rng.integers(1, len(data.names), count)) % len(data.names)
@@ -215,7 +217,7 @@ def generate_retrieval(data: Descriptors, seed: int = 0) -> list[Items]:
     if data.contrast is not None:
         usable = usable[data.contrast > _CONTRAST]
     if len(data.names) < 2 or len(usable) < 3:
-        raise SolarError("Retrieval needs two sequences with patches: use --task matching.")
+        raise SolarError("Retrieval needs two sequences with patches: use `tasks=matching`.")
     drawn = np.random.default_rng((seed, 2)).permutation(usable)
     queries = drawn[: min(_QUERIES, len(drawn) // 3)]
     distractors = drawn[len(queries) :][:_DISTRACTORS]

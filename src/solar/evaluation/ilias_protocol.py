@@ -91,7 +91,7 @@ def evaluate_ilias(
     sides = (truth.database, "positives"), (truth.queries, "queries")
     if settings.features is None:
         if describe is None:
-            raise SolarError(f"Evaluating {truth.path} needs a --model, or --features.")
+            raise SolarError(f"Evaluating {truth.path} needs a `model=`, or `features=`.")
         for names, _ in sides:
             if (gone := missing_photo(truth.root, names)) is not None:
                 raise SolarError(
@@ -103,7 +103,7 @@ def evaluate_ilias(
         ]
     else:
         parts = [
-            open_rows(own, name, "--features")
+            open_rows(own, name, "`features=`")
             for own, name in zip(settings.features, NAMES[1::-1], strict=True)
         ]
     database, queries = (
@@ -113,7 +113,7 @@ def evaluate_ilias(
     distractors = open_distractors(describe, settings)
     total = len(truth.database) + (0 if distractors is None else len(distractors.rows))
     found = tied_ranks(queries, database, truth.right, **rank_options(settings, distractors))
-    k = settings.k or K
+    k = settings.depth or K
     places = [TiedPlaces(ranks, last, total) for ranks, last in found]
     return Evaluation(
         truth.queries,

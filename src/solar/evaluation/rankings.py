@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.collection import DescribedSet, open_collection
 from solar.evaluation.described_photos import model_describer
-from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
+from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.ranks import best
 from solar.evaluation.result import Evaluation
@@ -66,7 +66,7 @@ def rankings(
     queries: Sequence[str] = (),
     protocol: str | None = None,
     settings: EvaluationSettings | None = None,
-    **options: Unpack[EvaluationOptions],
+    **options: Any,
 ) -> list[Ranking]:
     """List what models find for some queries, junk left out.
 
@@ -93,7 +93,7 @@ def rankings(
             found[name] = sets[name].measure(how)
         any_set, any_found = next(iter(sets.values())), next(iter(found.values()))
         if any_set.database.photos is None:
-            raise SolarError(f"{what} contains no photos: name their folder with --root.")
+            raise SolarError(f"{what} contains no photos: name their folder with `root=`.")
         level = _protocol(any_found, protocol)
         measured = {name: one.protocols[level]["AP"] for name, one in found.items()}
         chosen = _named(any_found, queries) if queries else _chosen(list(measured.values()), count)

@@ -324,7 +324,7 @@ def fast_product(queries: AnyFloats, device: str | None) -> Callable[[AnyFloats,
     import torch
 
     if not torch.cuda.is_available():
-        raise SolarError(f"There is no device {device} here: leave out --device to use the CPU.")
+        raise SolarError(f"There is no device {device} here: leave out `device=` to use the CPU.")
     held = torch.tensor(queries, device=device)
 
     def on_device(block: AnyFloats, some: slice) -> AnyFloats:

@@ -88,7 +88,7 @@ class Evaluation:
             SolarError: The file cannot be read, or holds something else.
         """
         signs = (KeyError, IndexError, TypeError, ValueError, csv.Error)
-        with reading(path, "is not what --per-query writes", *signs):
+        with reading(path, "is not what `Evaluation.write_csv` writes", *signs):
             with Path(path).open(encoding="utf-8", newline="") as file:
                 lines = list(csv.DictReader(file))
             protocols = dict.fromkeys(line["protocol"] for line in lines)
@@ -103,7 +103,7 @@ class Evaluation:
             first = next(iter(protocols))
             queries = tuple(line["query"] for line in lines if line["protocol"] == first)
         if any(len(v) != len(queries) for table in found.values() for v in table.values()):
-            raise SolarError(f"{path} is cut short: write it again with --per-query.")
+            raise SolarError(f"{path} is cut short: write it again.")
         return cls(queries, found)
 
 

@@ -4,14 +4,14 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from solar.describe.shared_backbone import extract_together
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.collection import DescribedSet, open_collection
 from solar.evaluation.described_photos import ModelDescriber
-from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
+from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.result import Evaluation
 from solar.images import Box, Photos
@@ -53,7 +53,7 @@ def sweep_p(
     *,
     name: str | None = None,
     settings: EvaluationSettings | None = None,
-    **options: Unpack[EvaluationOptions],
+    **options: Any,
 ) -> Sweep:
     """Evaluate a model with other exponents in its pooling than the one it has learnt.
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from solar.errors import SolarError
 from solar.evaluation.asmk_protocol import evaluate_asmk
 from solar.evaluation.collection import open_collection
 from solar.evaluation.described_photos import model_describer
-from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
+from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.paper import SETS, Column, PaperTable, Results
 from solar.files import reading
@@ -49,7 +49,7 @@ def measure_sets(
     *,
     model: RetrievalNet | str | Path | None = None,
     settings: EvaluationSettings | None = None,
-    **options: Unpack[EvaluationOptions],
+    **options: Any,
 ) -> Results:
     """Evaluate one model on the sets of the tables, which is loaded and describes photos once.
 
@@ -73,7 +73,7 @@ def measure_sets(
             measured[_MORE] = given
         for name in sets:
             for more, how in measured.items():
-                if how.asmk is not None:
+                if how.method == "asmk":
                     found[f"{name}{more}"] = evaluate_asmk(name, how).to_dict()
                     continue
                 described = open_collection(name, describe, how)

@@ -28,9 +28,7 @@ def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | 
     name, given = os.fspath(what), settings.ground_truth
     if name in GROUND_TRUTHS:
         if given is None and settings.root is None:
-            raise SolarError(
-                f"Say where {name} is: --root FOLDER, or --ground-truth and --features."
-            )
+            raise SolarError(f"Say where {name} is: `root=`, or `ground_truth=` and `features=`.")
         return read_ground_truth(given or find_ground_truth(name, settings.root or ""), name)
     if given is None and Path(name).suffix.lower() in _TRUTH_FILES:
         given = name

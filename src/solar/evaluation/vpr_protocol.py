@@ -43,7 +43,7 @@ def evaluate_vpr(
     A SolarError if a photo or its position is missing, or something else is wrong with them.
     """
     if settings.frames is not None and settings.positions is not None:
-        raise SolarError("--frames and --positions cannot be combined: give one of the two.")
+        raise SolarError("`frames=` and `positions=` cannot be combined: give one of the two.")
     places = [
         Path(what, settings.database or "database"),
         Path(what, settings.queries or "queries"),

@@ -233,6 +233,6 @@ def _check_pixels(image: Image.Image, source: Source, max_pixels: int | None) ->
     if width * height > limit:
         raise ImageError(
             f"{name_of(source)} claims {width:,} x {height:,} pixels, more than the limit of "
-            f"{limit:,}: downscale it, or raise the limit if you trust it (--max-pixels on the "
-            "command line, max_pixels= in Python)."
+            f"{limit:,}: downscale it, or raise the limit if you trust it "
+            "(`max_pixels=`)."
         )

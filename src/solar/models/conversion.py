@@ -2,7 +2,6 @@
 
 import warnings
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -17,7 +16,7 @@ def convert(
     destination: str | Path,
     *,
     half: bool = False,
-    format: Literal["hf"] | None = None,
+    hub: bool = False,
 ) -> Path:
     """Convert a network: to `.safetensors` in our format, to `.pth` in the published one.
 
@@ -25,7 +24,7 @@ def convert(
         source: What `load` takes.
         destination: Its ending decides the format.
         half: Half the size, as for `save`; not in the published format.
-        format: "hf" writes a folder for the Hugging Face Hub, see `save_folder`.
+        hub: Write a folder for the Hugging Face Hub, see `save_folder`.
 
     Warns if the network has a text encoder, which our formats do not keep.
 
@@ -33,7 +32,7 @@ def convert(
         SolarError: The network cannot be read, or cannot be written in this format.
     """
     destination = Path(destination)
-    if format is None:
+    if not hub:
         _check_ending(destination, half)
     model = load(source, device="cpu")
     if getattr(model, "text", None) is not None:
@@ -42,7 +41,7 @@ def convert(
             f"{source} as the model.",
             stacklevel=2,
         )
-    if format == "hf":
+    if hub:
         return save_folder(model, destination, half=half)
     if destination.suffix == ".safetensors":
         return save(model, destination, half=half)
@@ -54,9 +53,9 @@ def convert(
 
 def _check_ending(destination: Path, half: bool) -> None:
     if half and destination.suffix != ".safetensors":
-        raise SolarError(f"{destination} must end in .safetensors: --half is not for a .pth.")
+        raise SolarError(f"{destination} must end in .safetensors: only those can be halved.")
     if destination.suffix not in (".safetensors", ".pth"):
         raise SolarError(
             f"{destination} must end in .safetensors (solar's format) or .pth (the published "
-            "format); --format hf writes a folder for the Hugging Face Hub."
+            "format); `hub=True` writes a folder for the Hugging Face Hub."
         )

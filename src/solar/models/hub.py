@@ -116,7 +116,7 @@ def refuse_moved(name: str) -> None:
     if is_file and not os.path.exists(path):  # noqa: PTH110 (the name may be a stranger's)
         raise SolarError(
             f"The model of this index, {path}, is no longer there: put it back, or name its new "
-            "place with --model (in Python: model=)."
+            "place with `model=`."
         )
 
 

@@ -54,7 +54,7 @@ def add(
     index = Index.open(address, **options)
     extra = read_metadata(metadata) if metadata else {}
     if len(sources) == 1 and is_store(sources[0]) and not isinstance(index, AsmkIndex):
-        for option, given in {"--new": new, "--skip-copies": leave_out}.items():
+        for option, given in {"`new=True`": new, "`leave_out=`": leave_out}.items():
             if given:
                 raise SolarError(
                     f"{sources[0]} is a store, which is added as a whole: leave out {option}."
@@ -93,7 +93,7 @@ def _regions_for(index: PhotoIndex, regions: str | Path) -> PhotoRegions:
     made_with = index.spec.settings.get("regions") if isinstance(index, AsmkIndex) else None
     if made_with != "boxes":
         raise SolarError(
-            "--regions needs an ASMK index that was built with a file of boxes: build one "
+            "`regions=` needs an ASMK index that was built with a file of boxes: build one "
             "with `solar index build --method asmk --regions FILE`."
         )
     found = read_regions(regions)

@@ -75,9 +75,11 @@ class AsmkSettings:
 
     def __post_init__(self) -> None:
         if self.codebook is not None and (self.train_on is not None or self.words is not None):
-            raise SolarError("--codebook brings its own words: leave out --words and --train-on.")
+            raise SolarError(
+                "`codebook=` brings its own words: leave out `words=` and `train_on=`."
+            )
         if self.words is not None and not 1 <= self.words <= MOST_WORDS:
-            raise SolarError(f"--words takes 1 to {MOST_WORDS}, not {self.words}.")
+            raise SolarError(f"`words=` takes 1 to {MOST_WORDS}, not {self.words}.")
 
 
 def build(

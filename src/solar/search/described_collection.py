@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from solar.models import RetrievalNet
 
+
 Described: TypeAlias = "str | Path | Store | Index | DescribedCollection"
 """An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, list or shard."""
 
@@ -115,7 +116,7 @@ class DescribedCollection:
             if place is not None:
                 found[row] = place
         if np.isnan(found).all():
-            raise SolarError("No photo has a GPS position: leave out --within.")
+            raise SolarError("No photo has a GPS position: leave out `within=`.")
         return found
 
 
@@ -123,7 +124,7 @@ def refuse_score(min_score: float | None) -> None:
     """A SolarError if no two photos could ever be that similar, or all are."""
     if min_score is not None and not -1 <= min_score <= 1:
         raise SolarError(
-            f"--min-score is a cosine similarity: give a number from -1 to 1, not {min_score:g}."
+            f"`min_score=` is a cosine similarity: give a number from -1 to 1, not {min_score:g}."
         )
 
 
@@ -185,7 +186,7 @@ def described(
         return replace(_copied(_rows(store, {}), folder, photos.roots), skipped=skipped)
     for name, value in {"model": model, **describing}.items():
         if name not in ("progress", "device") and value is not None:
-            raise SolarError(f"{source} already holds embeddings: leave out --{name}.")
+            raise SolarError(f"{source} already holds embeddings: leave out `{name}=`.")
     if (opened := _opened(source)) is None:
         return _copied(read_h5(str(source)), folder, Roots())
     with opened as found:

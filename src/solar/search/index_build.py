@@ -114,9 +114,7 @@ def build_index(
     extra = read_metadata(metadata) if metadata else {}
     if len(sources) == 1 and is_store(sources[0]):
         for name in settings:
-            raise SolarError(
-                f"{shown} already holds embeddings: leave out --{name.replace('_', '-')}."
-            )
+            raise SolarError(f"{shown} already holds embeddings: leave out `{name}=`.")
         found = Store.open(sources[0])
         index = _filled(address, found, details(found, None, extra), shown, options)
         built = BuiltIndex(index, len(found), found.failures)

@@ -199,7 +199,7 @@ class MilvusEngine:
     def amend(self, change: Amendment) -> None:
         """Make changes for which nothing has to be described, one after the other."""
         if change.facts:
-            raise SolarError("A Milvus collection does not store positions: leave out --exif.")
+            raise SolarError("A Milvus collection does not store positions: leave out `exif=True`.")
         if change.removed:
             self.remove(list(change.removed))
         back = {new: old for old, new in change.renamed.items()}

@@ -22,7 +22,7 @@ class NoPositionsError(SolarError):
     def __init__(self) -> None:
         super().__init__(
             "No photo of this index has a position: read them from the photos with "
-            "`solar index sync --exif`, or give them with --metadata."
+            "`solar index sync --exif`, or add them with `solar index add --metadata FILE`."
         )
 
 

@@ -31,7 +31,7 @@ def verifier_of(photos: DescribedCollection, settings: VerifySettings) -> Verifi
     roots = photos.roots.moved_to(settings.photos)
     if not any(Path(root.path).exists() for root in roots.roots):
         raise SolarError(
-            f"{roots or 'The folder of the photos'} cannot be found: name it with --photos, or "
+            f"{roots or 'The folder of the photos'} cannot be found: name it with `photos=`, or "
             "photos= in Python."
         )
     return Verifier(roots.find, photos.local, settings)

@@ -128,7 +128,7 @@ def refuse_new(source: Described, settings: DuplicateSettings) -> None:
     """A SolarError if only new photos are asked for of photos that no index remembers."""
     if settings.new and are_photos(source):
         raise SolarError(
-            f"--new needs an index, but {source} is not one: leave out --new, or make an index "
+            f"`new=True` needs an index, but {source} is not one: leave it out, or make an index "
             "with `solar index build`."
         )
 
@@ -250,8 +250,8 @@ def _seen(photos: DescribedCollection) -> set[bytes]:
         content = regular(file).read_bytes()
     except FileNotFoundError:
         raise SolarError(
-            "--new needs an index in a folder that was searched for duplicates before: run "
-            "without --new the first time."
+            "`new=True` needs an index in a folder that was searched for duplicates before: run "
+            "without it the first time."
         ) from None
     except OSError as error:
         raise SolarError(f"{file} cannot be read: {error.strerror or error}.") from error

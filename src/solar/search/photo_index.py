@@ -52,8 +52,8 @@ class NoVectorsError(SolarError, AttributeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "This index compares local features (ASMK) and has no vectors for that: build an index "
-            "with --model instead."
+            "This index compares local features (ASMK) and has no vectors for that: build one "
+            "with `solar index build` instead."
         )
 
 

@@ -343,7 +343,7 @@ def _refuse_empty(index: PhotoIndex, photos: Photos, known: Mapping[str, Stamp |
             raise SolarError(
                 f"{root.path} holds no photo any more, and the index has {count:,} of it: "
                 "connect its disk, give its new path with `solar index relocate`, or pass "
-                "--force to remove its photos from the index."
+                "`force=True` to remove its photos from the index."
             )
 
 
@@ -376,7 +376,7 @@ def relocate(
     found = [one for one in roots.roots if root is None or one.name == root or one.path == wanted]
     if len(found) != 1:
         known = ", ".join(one.path for one in roots.roots) or "none"
-        raise SolarError(f"Use --root to name the folder that has moved: {known}.")
+        raise SolarError(f"Use `root=` to name the folder that has moved: {known}.")
     if any(one.path == str(there) for one in roots.roots if one != found[0]):
         raise SolarError(
             f"{there} is another folder of the index: give the new path of {found[0].path}."

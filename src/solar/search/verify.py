@@ -333,17 +333,14 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
     if not roots:
         raise SolarError(
             "Verification reads the photos, but the index does not know where they are: name "
-            "their folder with --photos, or photos= in VerifySettings."
+            "their folder with `photos=`."
         )
     # A root may be called anything, and Path.exists() fails for names that are too long.
     if not any(os.path.exists(root.path) for root in roots.roots):  # noqa: PTH110
         if settings.photos is not None:
-            raise SolarError(
-                f"There is no folder {settings.photos}: check --photos, or photos= in "
-                "VerifySettings."
-            )
+            raise SolarError(f"There is no folder {settings.photos}: check `photos=`.")
         raise SolarError(
-            f"{roots} no longer exists: say where the photos are with --photos, or with "
+            f"{roots} no longer exists: say where the photos are with `photos=`, or with "
             "`solar index relocate`."
         )
     folder = own_folder(engine)

@@ -183,7 +183,7 @@ def explain(
     net = retrieval_model(model or DEFAULT, device=device)
     check_splits(net)
     if compare_attention and not net.config.attention:
-        raise SolarError("This network has no attention: leave out --compare-attention.")
+        raise SolarError("This network has no attention: leave out `compare_attention=True`.")
     first, second = read_image(a), read_image(b)
     photos = _shown(first), _shown(second)
 

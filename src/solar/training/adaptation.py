@@ -247,18 +247,18 @@ def _network(
             raise
         raise SolarError(
             f"{where} was made by {spec.model or 'a model without a name'}, which cannot be loaded "
-            f"({str(error).rstrip('.')}): give it with --model."
+            f"({str(error).rstrip('.')}): give it with `model=`."
         ) from error
     if spec.fingerprint and fingerprint(net) != spec.fingerprint:
         raise SolarError(
             f"{where} was made with {spec.model or 'another model'}, not with "
-            f"{net.source or 'the given model'}: give the right one with --model, or extract the "
+            f"{net.source or 'the given model'}: give the right one with `model=`, or extract the "
             "photos again."
         )
     if net.dim != spec.dim:
         raise SolarError(
             f"{where} holds embeddings of length {spec.dim}, but the model computes {net.dim}: "
-            "give the model that made them with --model."
+            "give the model that made them with `model=`."
         )
     if net.adapt is not None:
         raise SolarError(

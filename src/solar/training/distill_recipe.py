@@ -257,7 +257,7 @@ def command_recipe(
     if not settings.get("data", {}).get("source"):
         raise SolarError("No photos are given: name folders, lists or tar shards of them.")
     if "teacher" not in settings:
-        raise SolarError("No teacher is given: name one with --teacher.")
+        raise SolarError("No teacher is given: name one with `teacher=`.")
     return build(DistillRecipe, settings, where)
 
 

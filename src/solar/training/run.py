@@ -76,7 +76,7 @@ class Run:
             self._metrics_bytes = content["metrics_bytes"]
         elif not resume and writes and self._holds_a_run():
             raise SolarError(
-                f"{folder} already holds a run: add --resume to continue it, or name another "
+                f"{folder} already holds a run: add `resume=True` to continue it, or name another "
                 "folder."
             )
 

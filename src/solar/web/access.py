@@ -199,8 +199,7 @@ def networks(given: Sequence[str]) -> tuple[Network, ...]:
         return tuple(ipaddress.ip_network(text, strict=False) for text in given)
     except ValueError as error:
         raise SolarError(
-            f"--trusted-proxy: {error}; write an address like 127.0.0.1, or a network like "
-            "10.0.0.0/8."
+            f"`proxies=`: {error}; write an address like 127.0.0.1, or a network like 10.0.0.0/8."
         ) from error
 
 

@@ -256,8 +256,8 @@ def writable_root(collection: Collection) -> Root:
         if Path(root.path).is_dir() and os.access(root.path, os.W_OK):
             return root
     raise SolarError(
-        "With --writable, added photos are saved in the folder of the others, but none is writable "
-        f"({collection.roots or 'the index does not know any'}): name one with --photos."
+        "With `writable=True`, added photos are saved in the folder of the others, but none is "
+        f"writable ({collection.roots or 'the index does not know any'}): name one with `photos=`."
     )
 
 

@@ -102,7 +102,7 @@ class Service:
         if settings.writable and not self._vectors:
             raise SolarError(
                 f"{settings.name} is an ASMK index, to which photos cannot be added in the web "
-                "app: leave out --writable, and use `solar index add`."
+                "app: leave out `writable=True`, and use `solar index add`."
             )
         self.settings = settings
         self.keys = Keys(settings.token, guesses=resources.guesses, realm=settings.home)

@@ -75,7 +75,7 @@ def serve(
     wanted = WebSettings(name=collection_name(several[0]), device=device, **settings)
     if not _SUB_PATH.fullmatch(wanted.root_path):
         raise SolarError(
-            f"--root-path {wanted.root_path} is not a path, or is used by the app itself: write "
+            f"`root_path={wanted.root_path}` is not a path, or is used by the app itself: write "
             "one such as /photos."
         )
     proxies = networks(wanted.proxies)
@@ -128,9 +128,8 @@ def refuse_single(**given: Any) -> None:
     """Refuse what goes with one index, where there are several."""
     for name in ("model", "compare_model", "photos", "duplicates", "groups"):
         if given.get(name):
-            option = name.replace("_", "-")
             raise SolarError(
-                f"--{option} applies to one index: leave it out, or serve only that index."
+                f"`{name}=` applies to one index: leave it out, or serve only that index."
             )
 
 
@@ -167,7 +166,7 @@ def photos_missing(roots: Roots, name: str) -> str | None:
     why = f"there is no {', '.join(gone)}" if roots else "the index does not know their folder"
     return (
         f"The photos of {name} cannot be read ({why}): pictures, matching and verification "
-        "need them; name their folder with --photos."
+        "need them; name their folder with `photos=`."
     )
 
 
@@ -203,11 +202,15 @@ def check_exposure(host: str, settings: WebSettings) -> None:
         raise SolarError("The token is too short: use at least 8 characters.")
     address = address_of(host)
     local = host == "localhost" if address is None else address.is_loopback
-    if settings.writable and settings.token is None and (settings.proxies or not local):
-        where = "behind a proxy" if settings.proxies else f"on {host}"
+    if settings.writable and settings.token is None and settings.proxies:
         raise SolarError(
-            f"With --writable {where}, anybody could add photos, or remove some: set a --token "
-            "as well."
+            "With `writable=True` behind a proxy, anybody could add photos, or remove some: set a "
+            "`token=` as well."
+        )
+    if settings.writable and settings.token is None and not local:
+        raise SolarError(
+            f"With `writable=True` on {host}, anybody could add photos, or remove some: set a "
+            "`token=` as well."
         )
 
 
@@ -264,7 +267,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.listen()  # the address that is printed can be visited
     except OSError as error:
         raise SolarError(
-            f"Cannot listen on {host}:{port} ({error.strerror or error}): choose another --port, "
+            f"Cannot listen on {host}:{port} ({error.strerror or error}): choose another `port=`, "
             "or 0 for a free one."
         ) from error
     return listening

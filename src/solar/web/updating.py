@@ -165,7 +165,7 @@ def _settle(index: PhotoIndex, roots: Roots) -> None:
     before = index.roots.roots
     if len({root.path for root in roots.roots}) < len(roots.roots):
         raise SolarError(
-            "--photos names one folder, but the index has photos from several: use `solar index "
+            "`photos=` names one folder, but the index has photos from several: use `solar index "
             "relocate` for each folder that has moved."
         )
     if not before:

@@ -39,26 +39,26 @@ def named_set(tmp_path: Path) -> tuple[object, ...]:
     np.save(tmp_path / "q.npy", queries)
     truth = ground_truth.write(tmp_path / "gnd_roxford5k.pkl")
     files = (tmp_path / "mine.npy", tmp_path / "q.npy")
-    return ("roxford5k", "--ground-truth", truth, "--features", *files)
+    return ("--ground-truth", truth, "--features", *files)
 
 
 def test_intervals_on_request(named_set: tuple[object, ...]) -> None:
-    found = json.loads(solar("evaluate", *named_set, "--interval", "--json").stdout)
+    found = json.loads(solar("evaluate", "roxford5k", *named_set, "--interval", "--json").stdout)
     for level in ("easy", "medium", "hard"):
         low, high = found[level]["mAP interval"]
         assert low <= found[level]["mAP"] <= high
-    shown = solar("evaluate", *named_set, "--interval").stdout.splitlines()
+    shown = solar("evaluate", "roxford5k", *named_set, "--interval").stdout.splitlines()
     low, high = found["medium"]["mAP interval"]
     [line] = [line for line in shown if line.startswith("medium")]
     assert line.endswith(f"{low:.2f} to {high:.2f}")
 
 
 def test_an_earlier_run_is_compared_with(named_set: tuple[object, ...], tmp_path: Path) -> None:
-    solar("evaluate", *named_set, "--per-query", tmp_path / "first.csv")
+    solar("evaluate", "roxford5k", *named_set, "--per-query", tmp_path / "first.csv")
     database, queries = ground_truth.descriptors()
     worse = ground_truth.unit(database + np.random.default_rng(3).normal(0, 0.3, database.shape))
     np.save(tmp_path / "mine.npy", worse)
-    done = solar("evaluate", *named_set, "--against", tmp_path / "first.csv", "--json")
+    done = solar("evaluate", "roxford5k", *named_set, "--against", tmp_path / "first.csv", "--json")
     found = json.loads(done.stdout)
     expected = [ground_truth.by_hand(rows, queries)["hard"]["mAP"] for rows in (worse, database)]
     difference = found["difference"]["hard"]
@@ -84,12 +84,16 @@ def test_two_models_are_compared_as_a_table(photos: Path, models: tuple[Path, Pa
 def test_table_2_in_every_format(named_set: tuple[object, ...]) -> None:
     mine = ground_truth.by_hand(*ground_truth.descriptors())
     row = ("→ mine", f"{mine['medium']['mAP']:.2f}", "", f"{mine['hard']['mAP']:.2f}", "")
-    out = solar("evaluate", *named_set, "--table", 2, "--format", "markdown").stdout
+    out = solar(
+        "reproduce", "table2", "--set", "roxford5k", *named_set, "--format", "markdown"
+    ).stdout
     assert "| ResNet101+SOLAR | 69.9 | 81.6 | 47.9 | 64.5 |" in out
     assert "| " + " | ".join(row) + " |" in out
-    out = solar("evaluate", *named_set, "--table", 2, "--format", "latex").stdout
+    out = solar("reproduce", "table2", "--set", "roxford5k", *named_set, "--format", "latex").stdout
     assert r"ResNet101+SOA4,5 & 68.6 & 81.4 & 46.9 & 63.7 \\" in out
-    found = json.loads(solar("evaluate", *named_set, "--table", 2, "--json").stdout)
+    found = json.loads(
+        solar("reproduce", "table2", "--set", "roxford5k", *named_set, "--json").stdout
+    )
     assert found["rows"][-1]["measured"]["mine"]["roxford5k"]["medium"] == pytest.approx(
         mine["medium"]
     )
@@ -100,8 +104,10 @@ def test_table_1_takes_results_of_earlier_runs(
 ) -> None:
     results = tmp_path / "results" / "solar-r101"
     results.mkdir(parents=True)
-    (results / "roxford5k+1m.json").write_text(solar("evaluate", *named_set, "--json").stdout)
-    out = solar("evaluate", "--table", 1, "--results", results.parent).stdout.splitlines()
+    (results / "roxford5k+1m.json").write_text(
+        solar("evaluate", "roxford5k", *named_set, "--json").stdout
+    )
+    out = solar("reproduce", "table1", "--results", results.parent).stdout.splitlines()
     place = next(i for i, line in enumerate(out) if line.startswith("ResNet101+SOLAR"))
     mine = ground_truth.by_hand(*ground_truth.descriptors())
     assert out[place + 1].split() == ["→", "solar-r101"] + [
@@ -112,8 +118,8 @@ def test_table_1_takes_results_of_earlier_runs(
 def test_a_sweep_is_printed_and_plotted(
     photos: Path, models: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    options = ("--model", models[1], "--against", models[0], "--sweep-p", "--p", "1,4", *SMALL)
-    done = solar("evaluate", photos, *options, "--json", "-o", tmp_path / "sweep.png")
+    options = ("--set", photos, "--exponents", "1,4", *SMALL)
+    done = solar("reproduce", "figure5", *models, *options, "--json", "-o", tmp_path / "sweep.png")
     found = json.loads(done.stdout)["photos"]
     assert list(found) == ["gem", "solar"]
     assert [row["p"] for row in found["gem"]["sweep"]] == [1, pytest.approx(2.8), 4]
@@ -123,8 +129,8 @@ def test_a_sweep_is_printed_and_plotted(
 def test_rankings_are_printed_and_drawn(
     photos: Path, models: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    options = ("--model", models[1], "--against", models[0], "--rankings", 1, "--top", 3, *SMALL)
-    done = solar("evaluate", photos, *options, "--json", "-o", tmp_path / "out.png")
+    options = ("--set", photos, "--count", 1, "--top", 3, *SMALL)
+    done = solar("reproduce", "figure4", *models, *options, "--json", "-o", tmp_path / "out.png")
     [found] = json.loads(done.stdout)
     assert list(found["models"]) == ["gem", "solar"]
     assert [len(one["hits"]) for one in found["models"].values()] == [3, 3]
@@ -132,8 +138,8 @@ def test_rankings_are_printed_and_drawn(
 
 
 def test_speed_stands_below_what_the_paper_says(models: tuple[Path, Path]) -> None:
-    options = ("--table", "speed", "--model", f"GeM={models[0]}", *SMALL, "--device", "cpu")
-    found = json.loads(solar("evaluate", *options, "--json").stdout)
+    options = (f"GeM={models[0]}", *SMALL, "--device", "cpu")
+    found = json.loads(solar("reproduce", "speed", *options, "--json").stdout)
     assert found["published"][-1]["seconds"] == "0.15"
     assert [one["name"] for one in found["measured"]] == ["GeM"]
 
@@ -141,20 +147,21 @@ def test_speed_stands_below_what_the_paper_says(models: tuple[Path, Path]) -> No
 def test_mistakes_are_one_sentence(
     photos: Path, models: tuple[Path, Path], named_set: tuple[object, ...], tmp_path: Path
 ) -> None:
-    both = ("--model", models[0], "--model", models[1])
-    for options, sentence in (
-        ((), "Say what to evaluate"),
-        ((photos, *both), "Give one --model"),
-        ((photos, "--format", "html"), "There is no format 'html'"),
-        ((photos, "--table", "3"), "There is no table '3'"),
-        ((photos, "--table", "1", "--model", models[0]), "in no table"),
-        ((photos, "-o", "out.png"), "--output saves a picture"),
-        ((photos, "--sweep-p", "--p", "x", *both[:2]), "--p takes positive numbers"),
-        ((photos, "--rankings", 1, *both[:2], "-o", "out.gif"), "must end in .png"),
-        ((photos, *both[:2], "--against", models[0]), "Two models have the same name"),
-        ((*named_set, "--against", tmp_path / "none.csv"), "cannot be read"),
+    gem, own = models
+    figure5 = ("reproduce", "figure5", gem, "--set", photos)
+    for command, sentence in (
+        (("evaluate",), "Say what to evaluate"),
+        (("evaluate", photos, "--model", gem, "--against", gem), "Two models have the same name"),
+        (("evaluate", "roxford5k", *named_set, "--against", tmp_path / "none.csv"), "be read"),
+        (("reproduce", "table1", gem, "--set", photos), "in no table"),
+        (("reproduce", "table1", "-o", "out.png"), "--output"),
+        ((*figure5, "--exponents", "x"), "--exponents takes positive numbers"),
+        ((*figure5, "--compress", "fp16"), "--compress"),
+        (("reproduce", "speed", gem, "--backend", "openvino"), "--backend"),
+        (("reproduce", "figure4", gem, own, "--set", photos, "-o", "a.gif"), "end in .png"),
+        (("reproduce", "table1", "--compress", "pq"), "--compress pq"),
     ):
-        assert sentence in refused("evaluate", *options)
+        assert sentence in refused(*command)
 
 
 def test_a_model_is_measured_on_both_sets_for_a_table(
@@ -167,8 +174,8 @@ def test_a_model_is_measured_on_both_sets_for_a_table(
         ground_truth.write(home / f"gnd_{name}.pkl")
         for number, photo in enumerate(content["imlist"] + content["qimlist"]):
             toy.landmark(number % 7, number, size=(40, 40)).save(home / "jpg" / f"{photo}.jpg")
-    mine = ("--model", f"ResNet101+SOA4={models[0]}", "--root", tmp_path / "data")
-    out = solar("evaluate", "--table", 2, *mine, *SMALL).stdout.splitlines()
+    mine = (f"ResNet101+SOA4={models[0]}", "--root", tmp_path / "data")
+    out = solar("reproduce", "table2", *mine, *SMALL).stdout.splitlines()
     place = next(i for i, line in enumerate(out) if line.startswith("ResNet101+SOA4"))
     name, *numbers = out[place + 1].split()[1:]
     assert name == "ResNet101+SOA4"

@@ -24,9 +24,9 @@ pytest.importorskip("cv2", reason="OpenCV finds the keypoints")
 def test_a_set_is_cut_measured_and_kept(tmp_path: Path) -> None:
     for number in range(2):
         write_sequence(tmp_path / "photos" / f"v_{number}", seed=number)
-    arguments = ("evaluate", "hpatches", "--make", tmp_path / "photos", "-o", tmp_path / "cut")
-    few = ("--methods", "sift,rootsift", "--task", "matching", "--keypoints", "20", "--verbose")
-    out = solar(*arguments, *few).stdout
+    arguments = ("--make", tmp_path / "photos", "-o", tmp_path / "cut")
+    few = ("--tasks", "matching", "--keypoints", "20", "--verbose")
+    out = solar("evaluate-patches", "hpatches", "sift", "rootsift", *arguments, *few).stdout
     data = read_hpatches(tmp_path / "cut")
     found = evaluate_hpatches(data, describe_sift, tasks=["matching"])
     rows = [line.split() for line in out.splitlines()]
@@ -42,14 +42,9 @@ def test_models_methods_and_files_share_a_table(tmp_path: Path) -> None:
     write_descriptors(data, lambda p: p[:, ::9, 5].astype(np.float32), tmp_path / "peer")
     found = json.loads(
         solar(
-            *("evaluate", "hpatches", "--root", tmp_path / "set", "--methods", "sift"),
-            *(
-                "--model",
-                f"ours={tmp_path / 'net.safetensors'}",
-                "--descriptors",
-                tmp_path / "peer",
-            ),
-            *("--task", "retrieval", "--average", "matlab", "--json"),
+            *("evaluate-patches", "hpatches", f"ours={tmp_path / 'net.safetensors'}", "sift"),
+            *("--root", tmp_path / "set", "--descriptors", tmp_path / "peer"),
+            *("--tasks", "retrieval", "--average", "matlab", "--json"),
         ).stdout
     )
     assert list(found) == ["ours", "sift", "peer"]
@@ -71,7 +66,7 @@ def test_phototour_prints_a_column_a_subset(tmp_path: Path) -> None:
             *(np.resize(column, 100_000) for column in (pairs.left, pairs.right, pairs.same))
         )
         write_phototour(folder, patches, data.points, many)
-    arguments = ("evaluate", "phototour", "--root", tmp_path, "--methods", "sift")
+    arguments = ("evaluate-patches", "phototour", "sift", "--root", tmp_path)
     found = json.loads(solar(*arguments, "--subset", "liberty,yosemite", "--json").stdout)
     assert list(found["sift"]) == ["liberty", "yosemite"]
     assert 0 <= found["sift"]["yosemite"]["FPR95"] <= 100
@@ -81,12 +76,12 @@ def test_phototour_prints_a_column_a_subset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("hpatches", "--methods", "sift"), "Say where the patches are with --root"),
+        (("hpatches", "sift"), "Say where the patches are with --root"),
         (("hpatches", "--root", "."), "Say what to evaluate"),
-        (("hpatches", "--root", ".", "--methods", "surf"), "There is no method 'surf'"),
-        (("phototour", "--methods", "sift"), "Say where the PhotoTour subsets are"),
-        (("hpatches", "--root", ".", "--make", ".", "--methods", "sift"), "give one of the two"),
+        (("hpatches", "surf", "--root", "."), "surf"),
+        (("phototour", "sift"), "Say where the PhotoTour subsets are"),
+        (("hpatches", "--root", ".", "--make", ".", "sift"), "give one of the two"),
     ],
 )
 def test_a_mistake_is_one_sentence(arguments: tuple[str, ...], message: str) -> None:
-    assert message in refused("evaluate", *arguments)
+    assert message in refused("evaluate-patches", *arguments)

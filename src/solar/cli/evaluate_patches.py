@@ -1,0 +1,225 @@
+"""`solar evaluate-patches`: how good descriptors of patches are, on HPatches and PhotoTour."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from solar.cli.completion import patch_describers
+from solar.cli.evaluate import name_models
+from solar.cli.options import (
+    Average,
+    Device,
+    Json,
+    Keypoints,
+    OptionalOutput,
+    Root,
+    Seed,
+    TableFormat,
+)
+from solar.cli.printing import print_report, steps
+from solar.errors import SolarError
+
+if TYPE_CHECKING:
+    from solar.datasets.hpatches import HPatches
+    from solar.evaluation.hpatches_protocol import HPatchesResult
+    from solar.evaluation.patch_describers import Describe
+
+EXAMPLE = "Example: solar evaluate-patches hpatches solar-local-345 sift --root hpatches-release/"
+
+
+def evaluate_patches(
+    what: Annotated[
+        Literal["hpatches", "phototour"],
+        typer.Argument(metavar="BENCHMARK", help="hpatches or phototour."),
+    ],
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="Patch models, sift or rootsift; NAME=MODEL sets a name.",
+            autocompletion=patch_describers,
+        ),
+    ] = None,
+    root: Root = None,
+    make: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SEQUENCES",
+            help="hpatches: cut the patches from sequences of photos (1.jpg … 6.jpg, H_1_2 …); "
+            "-o keeps them.",
+        ),
+    ] = None,
+    descriptors: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FOLDER",
+            help="hpatches: precomputed descriptors, SEQUENCE/ref.csv and so on.",
+        ),
+    ] = None,
+    tasks: Annotated[
+        str, typer.Option(help="hpatches: tasks to run, comma-separated.")
+    ] = "matching,verification,retrieval",
+    split: Annotated[
+        str,
+        typer.Option(help="hpatches: all, or the test part of a, b, c, illum, view or full."),
+    ] = "all",
+    lists: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="hpatches: the folder of splits.json and the published lists; default: "
+            "generated lists.",
+        ),
+    ] = None,
+    average: Average = "trapezoid",
+    subset: Annotated[
+        str, typer.Option(help="phototour: subsets to use, comma-separated.")
+    ] = "liberty,notredame,yosemite",
+    convention: Annotated[
+        str, typer.Option(help="phototour: FPR95 as in hardnet or hynet.")
+    ] = "hardnet",
+    keypoints: Keypoints = 500,
+    seed: Seed = 0,
+    device: Device = None,
+    output: OptionalOutput = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="hpatches: also print every sequence.")
+    ] = False,
+    style: TableFormat = "text",
+    json: Json = False,
+) -> None:
+    """Compare descriptors of patches: mAP on HPatches, FPR95 on PhotoTour."""
+    describers = _describers(models or (), device)
+    shown = "json" if json else style
+    if what == "phototour":
+        if not describers or descriptors:
+            raise SolarError("Say what to evaluate: a patch model, sift or rootsift.")
+        if root is None:
+            raise SolarError("Say where the PhotoTour subsets are with --root.")
+        _phototour(describers, root, _words(subset), convention, shown)
+        return
+
+    from solar.datasets.hpatches import read_descriptors
+    from solar.evaluation.hpatches_protocol import evaluate_hpatches, find_split
+
+    folders = _folders(descriptors or ())
+    if not describers and not folders:
+        raise SolarError("Say what to evaluate: a patch model, sift, rootsift or --descriptors.")
+    if set(describers) & set(folders):
+        raise SolarError("Two descriptors have the same name: tell them apart with NAME=….")
+    how: dict[str, Any] = {"split": split, "lists": lists, "average": average, "seed": seed}
+    measure: Callable[..., HPatchesResult] = partial(evaluate_hpatches, tasks=_words(tasks), **how)
+    sequences = None if split == "all" else find_split(split, lists).test
+    results = {}
+    if describers or make is not None:
+        data = _patches(root, make, output, sequences, seed=seed, keypoints=keypoints)
+        with steps() as progress:
+            for name, describe in describers.items():
+                told = partial(progress, f"Describing with {name}")
+                results[name] = measure(data, describe, progress=told)
+    for name, folder in folders.items():
+        results[name] = measure(read_descriptors(folder, sequences))
+    _print_hpatches(results, style=shown, verbose=verbose)
+
+
+def _describers(models: Sequence[str], device: str | None) -> "dict[str, Describe]":
+    """Name to how it describes patches."""
+    from solar.evaluation.patch_describers import patch_describer
+
+    return {name: patch_describer(of, device=device) for name, of in name_models(models).items()}
+
+
+def _folders(descriptors: Sequence[str]) -> dict[str, Path]:
+    """Name to the folder of its descriptors."""
+    found = {}
+    for given in descriptors:
+        name, equals, folder = given.partition("=")
+        path = Path(folder if equals else given)
+        found[name if equals else path.name] = path
+    return found
+
+
+def _patches(
+    root: Path | None,
+    make: Path | None,
+    output: Path | None,
+    sequences: Sequence[str] | None,
+    **cutting: int,
+) -> "HPatches":
+    """Read patches, or cut them from sequences of photos."""
+    from solar.datasets.hpatches import read_hpatches
+    from solar.datasets.hpatches_cut import make_hpatches
+
+    if make is not None:
+        if root is not None:
+            raise SolarError("--root reads patches and --make cuts them: give one of the two.")
+        return make_hpatches(make, output, **cutting)
+    if output is not None:
+        raise SolarError("-o keeps the patches of --make: use it only with --make.")
+    if root is None:
+        raise SolarError("Say where the patches are with --root, or cut them with --make.")
+    return read_hpatches(root, sequences)
+
+
+def _print_hpatches(results: Mapping[str, "HPatchesResult"], *, style: str, verbose: bool) -> None:
+    """A row per descriptor, with `verbose` also per sequence; in percent."""
+    from solar.evaluation.hpatches_protocol import LEVELS
+    from solar.evaluation.layout import Table, number
+
+    def cells(values: Sequence[float]) -> list[str]:
+        return [number(100 * value, 2) for value in (sum(values) / len(values), *values)]
+
+    first = next(iter(results.values()))
+    head = [[""], *([task, name] for task in first.tasks for name in ("mAP", *LEVELS.values()))]
+    rows = [
+        [name, *(c for task in found.tasks for c in cells([*found.levels(task).values()]))]
+        for name, found in results.items()
+    ]
+    groups = [rows]
+    for sequence in first.matching if verbose else ():
+        lines = [
+            [f"{sequence}: {name}", *cells([ap for ap, _ in found.matching[sequence].values()])]
+            for name, found in results.items()
+            if sequence in found.matching
+        ]
+        groups.append([line + [""] * (len(head) - len(line)) for line in lines])
+    points = f"{len(first.matching)} sequences, " if first.matching else ""
+    lists = "; ".join(f"{task} lists {what}" for task, what in first.lists.items())
+    note = f"{points}split {first.split}, {first.average} AP, in percent. {lists}".strip()
+    data = {name: found.to_dict() for name, found in results.items()}
+    print_report(style, data, Table(head, groups, note))
+
+
+def _phototour(
+    describers: "Mapping[str, Describe]",
+    root: Path,
+    subsets: Sequence[str],
+    convention: str,
+    style: str,
+) -> None:
+    """Print FPR95 of every descriptor on every subset, in percent."""
+    from solar.datasets.phototour import read_phototour
+    from solar.evaluation.layout import Table, number
+    from solar.evaluation.phototour_protocol import evaluate_phototour
+
+    found: dict[str, dict[str, Any]] = {name: {} for name in describers}
+    with steps() as progress:
+        for subset in subsets:
+            data = read_phototour(root, subset)
+            for name, describe in describers.items():
+                told = partial(progress, f"{name} on {subset}")
+                result = evaluate_phototour(data, describe, convention=convention, progress=told)
+                found[name][subset] = result.to_dict()
+    rows = []
+    for name, results in found.items():
+        rates = [results[subset]["FPR95"] for subset in subsets]
+        rows.append([name, *(number(rate, 2) for rate in [*rates, sum(rates) / len(rates)])])
+    note = f"FPR95 in percent, as {convention} counts it: lower is better."
+    print_report(style, found, Table([[""], *([s] for s in (*subsets, "mean"))], [rows], note))
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]

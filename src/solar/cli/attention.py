@@ -103,8 +103,7 @@ def attention(
     else:
         from solar.images import image_size
         from solar.show.attention_maps import attention, draw_photos
-        from solar.show.attention_maps import SIDE, read_patch
-    from solar.show.attention_source import check_locations
+        from solar.show.attention_source import check_locations
 
         for image in images:  # costs less than to load a network
             check_locations(locations, image_size(image))

@@ -33,8 +33,7 @@ from lib.timed_lines import say
 from PIL import Image
 from torch import Tensor, nn
 
-from solar.datasets.image_cache import ImageCache, cache_images
-from solar.datasets.photo_labels import folder_labels, labelled_photos
+from solar.datasets.labelled.photo_labels import folder_labels, labelled_photos
 from solar.datasets.seeds import generator
 from solar.evaluation.result import Evaluation
 from solar.images import Photos, find_photos, load
@@ -43,6 +42,7 @@ from solar.models import REDUCTIONS, SCALES, RetrievalNet, attention_at, retriev
 from solar.models.inference import best_device
 from solar.nn import pca_whitening
 from solar.training.augment import Augmentation, augment
+from solar.training.distill.image_cache import ImageCache, cache_images
 
 NETWORKS = {  # attention, and whether the second-order loss is on
     "GeM": ("", False),

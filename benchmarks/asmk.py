@@ -31,16 +31,16 @@ from lib.options import command, parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
-from solar.describe.local import local_fingerprint, local_model, local_name
+from solar.asmk.build import KEYPOINTS, SIZE, Finder, learn_words
+from solar.asmk.folder import create
+from solar.asmk.kernel import REGIONAL, Kernel, aggregate
+from solar.asmk.regions import read_regions
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.evaluation.significance import interval
 from solar.images import Photos, find_photos
-from solar.search.asmk import REGIONAL, Kernel, aggregate
-from solar.search.asmk_build import KEYPOINTS, SIZE, Finder, learn_words
-from solar.search.asmk_folder import create
-from solar.search.photo_regions import read_regions
-from solar.search.types import DescriptorSpec
+from solar.local.features import local_fingerprint, local_model, local_name
+from solar.storage.types import DescriptorSpec
 
 SETS = ("landmarks", "buildings")
 

@@ -25,10 +25,10 @@ from lib.machine import machine
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from solar.describe.precision import FusedNet
+from solar.describe.fast_net import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.nn.backbone import without_drawing
-from solar.nn.transformers_backbone import TransformersBackbone, new_body
+from solar.nn.backbones.backbone import without_drawing
+from solar.nn.backbones.transformers import TransformersBackbone, new_body
 
 _BASE = {"depths": [3, 3, 27, 3], "hidden_sizes": [128, 256, 512, 1024]}
 _TINY = {"depths": [1, 1, 2, 1], "hidden_sizes": [8, 8, 16, 24]}

@@ -35,8 +35,8 @@ from lib.options import parsed, photo_options
 
 from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.search import Index
-from solar.search.neighbours import largest
+from solar.index import Index
+from solar.ranking.neighbours import largest
 
 K, SINGLE, BATCH = 10, 100, 64
 CANDIDATES = 60  # for each row wanted, Faiss's k factor: 600, as ours

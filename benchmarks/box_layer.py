@@ -31,8 +31,7 @@ from lib.taught import SIZE
 from lib.timed_lines import say
 from torch import Tensor, nn
 
-from solar.datasets.image_cache import batches, cache_images
-from solar.datasets.photo_labels import labelled_photos
+from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.datasets.seeds import generator
 from solar.evaluation.result import Evaluation
 from solar.images import Photos, find_photos, load
@@ -40,7 +39,8 @@ from solar.losses import info_nce
 from solar.models import SCALES, RetrievalNet, retrieval_model, save
 from solar.nn import l2_normalize, within_whitening
 from solar.training.augment import Augmentation
-from solar.training.distillation import views
+from solar.training.distill.image_cache import batches, cache_images
+from solar.training.distill.task import views
 
 SIDES = (288, 192)  # of squares to learn from
 STORED = 320

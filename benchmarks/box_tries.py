@@ -33,15 +33,15 @@ from lib.taught import SIZE
 from lib.timed_lines import elapsed, say
 from safetensors.torch import load_file
 
-from solar.datasets.image_cache import ImageCache, cache_images
-from solar.datasets.photo_labels import labelled_photos
+from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.evaluation import evaluate_labels
 from solar.images import find_photos
 from solar.models import SCALES, RetrievalNet, retrieval_model, save
 from solar.models.inference import best_device
-from solar.training.distill_recipe import command_recipe
-from solar.training.distillation import Batch, DistillTrainer
-from solar.training.validate import described_at
+from solar.training.distill.image_cache import ImageCache, cache_images
+from solar.training.distill.recipe import command_recipe
+from solar.training.distill.task import Batch, DistillTrainer
+from solar.training.retrieval.validate import described_at
 
 
 @cache

@@ -3,7 +3,7 @@
     python benchmarks/calibrate.py --data DIR --model solar-r18 --cache DIR --write
 
 DIR (or SOLAR_DATA) holds landmarks/train-{0,1,2}.tar, landmarks/val-0.tar, buildings/val-0.tar and
-landmarks/distractors-0.tar. The weights of `solar.search.calibration` are fitted to the best
+landmarks/distractors-0.tar. The weights of `solar.ranking.calibration` are fitted to the best
 results of queries in collections drawn from a quarter of landmarks/train and the distractors, as
 dense as landmarks/val: two logistic regressions by Newton's method, each weight with the sign that
 its meaning has, or 0. The probabilities are then compared with the labels for the best 10 and 50
@@ -28,12 +28,12 @@ from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
 from solar.arrays import Vectors
-from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
 from solar.images.sources import find_photos
+from solar.local.features import LocalFeatures
 from solar.models import fingerprint, retrieval_model
-from solar.search.calibration import Calibration, Evidence, seen
-from solar.search.verify import Verifier, together
+from solar.ranking.calibration import Calibration, Evidence, seen
+from solar.ranking.verify import Verifier, together
 from solar.weights import FOLDER, probabilities
 
 TOP, BINS, LEARN_FROM, COLLECTIONS = 50, 15, 4, 25

@@ -50,14 +50,14 @@ from lib.timed_lines import say
 from numpy.typing import NDArray
 
 from solar import weights
-from solar.datasets.hpatches import HPatches
-from solar.datasets.hpatches_cut import make_hpatches
-from solar.datasets.photo_labels import labelled_photos
+from solar.datasets.labelled.photo_labels import labelled_photos
+from solar.datasets.patches.hpatches import HPatches
+from solar.datasets.patches.hpatches_cut import make_hpatches
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.evaluation import evaluate, evaluate_labels
-from solar.evaluation.hpatches_protocol import TASKS, evaluate_hpatches
-from solar.evaluation.patch_describers import Describe, describe_sift, patch_describer
+from solar.evaluation.protocols.hpatches import TASKS, evaluate_hpatches
+from solar.evaluation.protocols.patch_describers import Describe, describe_sift, patch_describer
 from solar.images import find_photos
 from solar.models import SCALES, Model, RetrievalNet, fingerprint
 from solar.models import load as load_model
@@ -134,7 +134,7 @@ def measure_teacher(data: Path, device: str) -> Figures:
 
 
 def _teacher(path: Path, device: str) -> torch.nn.Module:
-    from solar.training.teacher import load_teacher
+    from solar.training.distill.teacher import load_teacher
 
     return load_teacher(path, device=device)
 

@@ -23,8 +23,8 @@ from lib.places import descriptors, labels_of, shards
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import find_photos
-from solar.search import Index
-from solar.search.codes import KINDS, train
+from solar.index import Index
+from solar.storage.compression import KINDS, train
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from PIL import Image
 
 from solar.describe import Store, Throughput, extract
 from solar.describe.pipeline import decoders_for
-from solar.describe.reading_ahead import ahead
+from solar.describe.prefetch import ahead
 from solar.images import Photos, find_photos
 from solar.models import RetrievalNet, retrieval_model
 

@@ -25,7 +25,7 @@ from lib.networks import network
 from torch.utils.flop_counter import FlopCounterMode
 
 from solar.describe import Throughput, extract
-from solar.describe.precision import FusedNet
+from solar.describe.fast_net import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 
 HEIGHT, WIDTH, BATCH = 768, 1024, 32

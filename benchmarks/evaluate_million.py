@@ -45,7 +45,7 @@ PROTOCOLS = ("easy", "medium", "hard")
 
 def generate(folder: Path, truth_file: Path, rows: int) -> None:
     """Write database, queries and distractors, unless they are there."""
-    from solar.datasets.revisited import read_ground_truth
+    from solar.datasets.public.revisited import read_ground_truth
 
     truth = read_ground_truth(truth_file, "roxford5k")
     random = np.random.default_rng(0)
@@ -115,7 +115,7 @@ def in_double_precision(folder: Path, truth_file: Path) -> dict[str, float]:
 
 def mean_precisions(order: np.ndarray[Any, Any], truth_file: Path) -> dict[str, float]:
     """The three mAPs of whole sorted lists, a column a query."""
-    from solar.datasets.revisited import read_ground_truth
+    from solar.datasets.public.revisited import read_ground_truth
     from solar.evaluation.metrics import mean, measure, without_junk
 
     truth = read_ground_truth(truth_file, "roxford5k")

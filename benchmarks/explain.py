@@ -28,7 +28,7 @@ from PIL import Image, ImageFilter
 
 from solar.images import find_photos, read_image
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
-from solar.models.located import LocatedDescriptor, locate
+from solar.models.contributions import LocatedDescriptor, locate
 from solar.show.attention_source import AttentionSource
 from solar.show.explanation import Explanation
 

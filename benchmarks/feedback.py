@@ -7,7 +7,7 @@ DIR (or SOLAR_DATA) holds landmarks/val-0.tar, buildings/val-0.tar, landmarks/tr
 landmarks/distractors-0.tar. Every photo of a place is a query against all others and the
 distractors. In a round the simulated user looks at the 10 best photos that nobody has judged yet,
 ticks those of the query's place and crosses the others; then the search is repeated with all ticks
-and crosses so far (`solar.search.feedback.updated`).
+and crosses so far (`solar.ranking.feedback.updated`).
 
 Judged photos can only come out right, so there are three figures after each round:
 
@@ -38,7 +38,7 @@ from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import Photos, find_photos
-from solar.search.feedback import Rocchio, updated
+from solar.ranking.feedback import Rocchio, updated
 
 SHOWN = 10
 ROUNDS = 2

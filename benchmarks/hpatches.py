@@ -19,8 +19,14 @@ import numpy as np
 from lib.machine import machine
 from numpy.typing import NDArray
 
-from solar.datasets.hpatches import IMAGES, NOISES, Items, Pairs
-from solar.evaluation.patch_tasks import POOLS, Descriptors, match, retrieval, verification
+from solar.datasets.patches.hpatches import IMAGES, NOISES, Items, Pairs
+from solar.evaluation.protocols.patch_tasks import (
+    POOLS,
+    Descriptors,
+    match,
+    retrieval,
+    verification,
+)
 
 SEQUENCES, POINTS, DIM = 40, 600, 128
 Floats = NDArray[np.float64]

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from lib.machine import machine
 
-from solar.search import Index, Photo
-from solar.search.writer import COMPRESSIONS
+from solar.index import Index
+from solar.storage.types import Photo
+from solar.storage.writer import COMPRESSIONS
 
 SHORT, LONG = 4096, 8192
 DIMS = (512, 2048)

@@ -31,10 +31,10 @@ from lib.places import descriptors, labels_of, searchable, shards
 from solar.errors import SolarError
 from solar.images import find_photos
 from solar.images.exif import ExifFacts, Position
-from solar.search import Index
-from solar.search.location import TOGETHER
-from solar.search.near import distances
-from solar.search.types import Amendment
+from solar.index import Index
+from solar.index.location import TOGETHER
+from solar.storage.geo import distances
+from solar.storage.types import Amendment
 
 SPREAD = 50.0  # metres between a building and who takes its photo
 APART = 1000.0  # metres between buildings, at least

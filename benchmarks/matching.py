@@ -28,11 +28,11 @@ import torch
 from lib.machine import machine
 from numpy.typing import NDArray
 
-from solar.datasets.sequences import PhotoSequence, read_sequences
+from solar.datasets.patches.sequences import PhotoSequence, read_sequences
 from solar.describe.backends import BACKENDS
-from solar.describe.local import Frames, LocalFeatures, LocalModel, local_features, local_model
 from solar.images.opencv import opencv
-from solar.search.matching import Matches, match_features
+from solar.local.features import Frames, LocalFeatures, LocalModel, local_features, local_model
+from solar.matching.match import Matches, match_features
 
 RIGHT = 3.0  # pixels from where the true homography puts a match
 

@@ -75,8 +75,8 @@ def main() -> None:
 
 def choosing(folder: Path, files: list[Path], dense: int, rows: int) -> dict[str, Any]:
     """Time and memory of the top pairs, the dense way and ours."""
-    from solar.describe.vector_files import read_vectors
-    from solar.search import Index
+    from solar.evaluation.embedding_files import read_vectors
+    from solar.index import Index
 
     real = np.concatenate([np.asarray(read_vectors(file), np.float32) for file in files])
     result: dict[str, Any] = {"real": len(real), "dim": real.shape[1], "k": K}
@@ -169,9 +169,9 @@ def show_choosing(result: dict[str, Any]) -> None:
 def scene(photos: Path, work: Path, ks: list[int], kinds: list[str]) -> list[dict[str, Any]]:
     """Reconstructions of a folder of photos."""
     import solar
-    from solar.search.described_collection import described
-    from solar.search.pair_verification import verifier_of
-    from solar.search.verify import VerifySettings
+    from solar.index.embeddings import described
+    from solar.ranking.verify import VerifySettings
+    from solar.sfm.pair_verification import verifier_of
 
     collection = described(photos, work)
     every = list(combinations(collection.names, 2))
@@ -190,7 +190,7 @@ def scene(photos: Path, work: Path, ks: list[int], kinds: list[str]) -> list[dic
 
 def one_scene(photos: Path, pairs: list[Any], verifier: Any, folder: Path) -> dict[str, Any]:
     """What the mapper makes of some pairs."""
-    from solar.search.colmap import reconstruct, write_database
+    from solar.sfm.colmap import reconstruct, write_database
 
     started = time.perf_counter()
     counts = write_database(folder / "photos.db", pairs, verifier)

@@ -19,7 +19,7 @@ from lib.machine import machine
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from solar.describe.patch_network import FusedPatchNet
+from solar.local.patch_network import FusedPatchNet
 from solar.models import PatchNet, load
 
 _SIDE = 1024  # of the matrices

@@ -23,17 +23,17 @@ from lib.machine import machine
 
 from solar.describe import runtime
 from solar.describe.backends import BACKENDS
-from solar.describe.keypoint_methods import keypoints_of
-from solar.describe.local import local_features, patch_cutter
-from solar.describe.patch_backend import PatchBackend, open_patch_backend
-from solar.describe.patch_network import patch_descriptors
 from solar.images import load
 from solar.images.opencv import opencv
-from solar.images.patch_cutting import REGION, SMALLEST, GreyPhotos, cut, square_frames
+from solar.local.features import local_features, patch_cutter
+from solar.local.keypoints import keypoints_of
+from solar.local.patch_cutting import REGION, SMALLEST, GreyPhotos, cut, square_frames
+from solar.local.patch_network import patch_descriptors
+from solar.local.patch_runtimes import PatchBackend, open_patch_backend
+from solar.matching.match import match_features
 from solar.models import PatchNet
 from solar.models import load as load_model
 from solar.models.graph_export import export_onnx, quantise_onnx
-from solar.search.matching import match_features
 
 INT8 = "openvino-int8"
 

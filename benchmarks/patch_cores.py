@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from lib.machine import machine
 
-from solar.describe.patch_network import FusedPatchNet, patch_descriptors
+from solar.local.patch_network import FusedPatchNet, patch_descriptors
 from solar.models import PatchNet, load
 
 

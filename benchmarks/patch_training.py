@@ -30,17 +30,17 @@ from lib.machine import machine
 from lib.timed_lines import say
 
 from solar.arrays import Floats
-from solar.datasets.hpatches import STRIPS, HPatches
-from solar.datasets.hpatches_cut import make_hpatches
-from solar.datasets.photo_points import PhotoPoints, collect_points
-from solar.evaluation.hpatches_protocol import HPatchesResult, evaluate_hpatches
-from solar.evaluation.patch_describers import METHODS, describe_sift, shrunk
+from solar.datasets.patches.hpatches import STRIPS, HPatches
+from solar.datasets.patches.hpatches_cut import make_hpatches
+from solar.datasets.patches.photo_points import PhotoPoints, collect_points
+from solar.evaluation.protocols.hpatches import HPatchesResult, evaluate_hpatches
+from solar.evaluation.protocols.patch_describers import METHODS, describe_sift, shrunk
 from solar.images import find_photos
 from solar.models import PatchNet, save
-from solar.training.patch_data import point_source
-from solar.training.patch_recipe import PatchRecipe
-from solar.training.patch_sources import PointPatches
-from solar.training.patches import PatchTrainer
+from solar.training.patches.data import point_source
+from solar.training.patches.recipe import PatchRecipe
+from solar.training.patches.sources import PointPatches
+from solar.training.patches.task import PatchTrainer
 from solar.training.recipe import read_recipe, to_dict
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "solar-local-345-photos.yaml"

@@ -33,7 +33,7 @@ from solar.datasets.place_positions import frame_of
 from solar.describe import extract
 from solar.errors import SolarError
 from solar.evaluation import Evaluation, compare, interval
-from solar.evaluation.vpr_protocol import evaluate_places, near_frames
+from solar.evaluation.protocols.vpr import evaluate_places, near_frames
 from solar.files import replacing
 from solar.images import Photos, find_photos
 from solar.models import SCALES, retrieval_model
@@ -85,7 +85,7 @@ def by_model(model: str, device: str) -> Describe:
 
 def by_teacher(path: Path, device: str) -> Describe:
     """Describe with GeM on a teacher's map."""
-    from solar.training.teacher import load_teacher
+    from solar.training.distill.teacher import load_teacher
 
     network = load_teacher(path, device=device)
     return lambda photos: (list(photos.names), taught(network, photos, device=device))

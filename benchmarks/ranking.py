@@ -28,15 +28,16 @@ from lib.places import descriptors, labels_of, searchable, shards
 from numpy.typing import NDArray
 
 from solar.arrays import Vectors
-from solar.describe.local import LocalFeatures
-from solar.describe.local_cache import own_folder
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
-from solar.search import Index, verify
-from solar.search.calibration import Evidence
-from solar.search.storage_protocol import Storage
-from solar.search.verify import Verifier, VerifySettings
+from solar.index import Index
+from solar.local.cache import own_folder
+from solar.local.features import LocalFeatures
+from solar.ranking import verify
+from solar.ranking.calibration import Evidence
+from solar.ranking.verify import Verifier, VerifySettings
+from solar.storage.protocol import Storage
 
 # None of the first has a calibration: verification then puts the most points first.
 PLAIN = ("", "average", "alpha", "dba", "diffusion", "superglobal", "verify")

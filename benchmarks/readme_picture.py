@@ -16,9 +16,9 @@ from PIL import Image, ImageOps
 import solar
 from solar.demo import toy
 from solar.models import RetrievalNet
-from solar.search import Hit
 from solar.show.colours import PAPER, write
 from solar.show.ranking_strips import RIGHT, WRONG
+from solar.storage.types import Hit
 
 OUT = Path(__file__).parents[1] / "docs" / "found.jpg"
 LANDMARKS, VIEWS, FIRST = 12, 6, 300

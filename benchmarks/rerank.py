@@ -31,10 +31,10 @@ from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import find_photos
-from solar.search.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
-from solar.search.expand import NEIGHBOURS, Method, augment, expand_query
-from solar.search.neighbours import exact_neighbours
-from solar.search.superglobal import TOP, superglobal
+from solar.ranking.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
+from solar.ranking.expand import NEIGHBOURS, Method, augment, expand_query
+from solar.ranking.neighbours import exact_neighbours
+from solar.ranking.superglobal import TOP, superglobal
 
 
 def main() -> None:

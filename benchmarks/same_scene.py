@@ -11,7 +11,7 @@ one of buildings, which were taken in other cities, or of two scenes.
 Pairs are matched in three ways: as a search verifies (1,000 keypoints, a homography, 8 pixels); and
 the large photos also as `solar match` does (2,048, a homography, 3 pixels), and so with a
 fundamental matrix. For each: the share of both kinds of pairs that reaches the threshold of
-`solar.search.matching`, and the least threshold that at most one in 1,000 different pairs
+`solar.matching.match`, and the least threshold that at most one in 1,000 different pairs
 reaches.
 """
 
@@ -28,13 +28,13 @@ from lib.options import parsed, photo_options
 from lib.places import labels_of
 from numpy.typing import NDArray
 
-from solar.describe.local import LocalFeatures, LocalModel, local_features, local_model
 from solar.errors import SolarError
 from solar.images import Source
 from solar.images.opencv import opencv
 from solar.images.sources import find_photos
-from solar.search.matching import match_features, scene_threshold
-from solar.search.verify import VerifySettings
+from solar.local.features import LocalFeatures, LocalModel, local_features, local_model
+from solar.matching.match import match_features, scene_threshold
+from solar.ranking.verify import VerifySettings
 
 SETTINGS = VerifySettings()
 WAYS: dict[str, tuple[int, dict[str, Any]]] = {

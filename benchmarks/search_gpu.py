@@ -32,8 +32,10 @@ import torch
 from lib.machine import machine
 from torch import Tensor
 
-from solar.search import Index, exact, need_vectors
-from solar.search.resident import GpuVectors, devices_called
+from solar.index import Index
+from solar.index.index import need_vectors
+from solar.storage import nearest
+from solar.storage.gpu_search import GpuVectors, devices_called
 
 PLACE = 100  # photos
 COSINE = 0.6  # of two photos of a place
@@ -171,22 +173,22 @@ def search(
 ) -> Found:
     """The best k of each query, ranked as an index ranks them."""
     candidates = held.candidates(queries, vectors, k, ["vectors"], present)
-    ranked = exact.rank_all(queries, vectors, candidates, k)
+    ranked = nearest.rank_all(queries, vectors, candidates, k)
     rows, scores = zip(*(zip(*best, strict=True) for best in ranked), strict=True)
     return np.array(rows), np.array(scores, np.float32)
 
 
 def on_processor(queries: Array, vectors: Array, k: int, present: Mask | None) -> Found:
-    """What `solar.search.exact` answers."""
+    """What `solar.storage.nearest` answers."""
     allowed = None if present is None else np.flatnonzero(present)
 
     def selection(first: int, last: int) -> Any:
         return None if allowed is None else allowed[slice(*np.searchsorted(allowed, (first, last)))]
 
     rows, scores = np.full((len(queries), k), -1), np.zeros((len(queries), k), np.float32)
-    found = exact.scan(queries, vectors, k, selection)
+    found = nearest.scan(queries, vectors, k, selection)
     for number, (query, some) in enumerate(zip(queries, found, strict=True)):
-        ranked = exact.rank(query, vectors, some, k)
+        ranked = nearest.rank(query, vectors, some, k)
         rows[number, : len(ranked)] = [row for row, _ in ranked]
         scores[number, : len(ranked)] = [score for _, score in ranked]
     return rows, scores

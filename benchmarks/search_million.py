@@ -118,7 +118,8 @@ def warm(folder: Path, *names: str) -> None:
 def make(folder: Path, rows: int, dim: int, compress: str) -> None:
     """Write `vectors.npy`, `queries.npy`, `exact.solar` and `small.solar`."""
     from solar.images import Stamp
-    from solar.search import Index, Photo
+    from solar.index import Index
+    from solar.storage.types import Photo
 
     dice = np.random.default_rng(0)
     queries = unit(dice.standard_normal((QUERIES, dim), dtype=np.float32))
@@ -171,7 +172,8 @@ def numpy_search(folder: Path) -> dict[str, Any]:
 
 def exact_search(folder: Path) -> dict[str, Any]:
     """Ours, exact."""
-    from solar.search import Index, need_vectors
+    from solar.index import Index
+    from solar.index.index import need_vectors
 
     queries = np.load(folder / "queries.npy")
     index = folder / "exact.solar"
@@ -180,7 +182,7 @@ def exact_search(folder: Path) -> dict[str, Any]:
 
 def opening(folder: Path) -> dict[str, Any]:
     """Milliseconds to open each index, in a process that has not touched it."""
-    from solar.search import Index
+    from solar.index import Index
 
     spent = {}
     for name in ("exact", "small"):
@@ -192,7 +194,8 @@ def opening(folder: Path) -> dict[str, Any]:
 
 def adding(folder: Path) -> dict[str, Any]:
     """Seconds to add 1,000 vectors to each index, on the disk when done."""
-    from solar.search import Index, need_vectors
+    from solar.index import Index
+    from solar.index.index import need_vectors
 
     dim = len(np.load(folder / "queries.npy")[0])
     vectors = unit(np.random.default_rng(1).standard_normal((1000, dim), dtype=np.float32))
@@ -207,7 +210,8 @@ def adding(folder: Path) -> dict[str, Any]:
 
 def one_by_one(folder: Path) -> dict[str, Any]:
     """Recall and latency of single queries, compressed against exact, with warm files."""
-    from solar.search import Index, need_vectors
+    from solar.index import Index
+    from solar.index.index import need_vectors
 
     queries = np.load(folder / "queries.npy")
     exact, small = (
@@ -242,7 +246,8 @@ def singly(index: Any, queries: Array, count: int) -> tuple[list[list[str]], flo
 
 def checking(folder: Path) -> dict[str, Any]:
     """Milliseconds of a search with checksums and without: of the first ones, and from then on."""
-    from solar.search import Index, need_vectors
+    from solar.index import Index
+    from solar.index.index import need_vectors
 
     queries = np.load(folder / "queries.npy")
     result: dict[str, Any] = {}
@@ -293,8 +298,8 @@ def in_turns(work: Callable[[Any], Any], given: Any) -> dict[str, float]:
 @contextlib.contextmanager
 def unchecked() -> Iterator[None]:
     """Searches as they would be if nothing were compared with its checksum."""
-    from solar.search import folder_engine
-    from solar.search.metadata_view import View
+    from solar.storage import folder as folder_engine
+    from solar.storage.catalogue_view import View
 
     def nothing(*_: Any) -> None:
         """Not a mock, which would cost more than what it stands for."""

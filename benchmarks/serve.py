@@ -55,8 +55,9 @@ def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
 
     from solar.demo import toy
     from solar.images import Roots
+    from solar.index import Index
     from solar.models import RetrievalConfig, RetrievalNet, fingerprint, save
-    from solar.search import DescriptorSpec, Index, Photo
+    from solar.storage.types import DescriptorSpec, Photo
 
     torch.manual_seed(0)
     config = RetrievalConfig("resnet18", attention={4: 4, 5: 2}, size=320, scales=(1.0,))

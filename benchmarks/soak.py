@@ -345,7 +345,7 @@ class Folder:
 
     def _remove(self) -> None:
         """Forget a photo whose file stays; the next sync takes it in again."""
-        from solar.search import Index
+        from solar.index import Index
 
         with Index.open(self._index) as opened:
             known = [name for name in self.loose() if name in opened]
@@ -479,7 +479,7 @@ def _watch(server: Server, tally: Tally, seconds: float) -> list[dict[str, Any]]
 
 def _judge(changing: Folder, folder: Path, index: Path, tally: Tally) -> None:
     """After a last sync: is the index sound, and true to the folder?"""
-    from solar.search import Index
+    from solar.index import Index
 
     if not changing.run("sync", kill=False):
         tally.wrong("the last sync failed")

@@ -23,9 +23,10 @@ from PIL import Image
 
 from solar.files import file_digest
 from solar.images import Roots, Stamp, scan_roots
+from solar.index import Index
+from solar.index.sync import compare, sync
 from solar.models import fingerprint, retrieval_model
-from solar.search import DescriptorSpec, Index, Photo
-from solar.search.sync import compare, sync
+from solar.storage.types import DescriptorSpec, Photo
 from solar.weights import DEFAULT
 
 T = TypeVar("T")

@@ -30,12 +30,12 @@ from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
 from solar.arrays import RowNumbers, Vectors
-from solar.describe.local_cache import pack
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
-from solar.search.types import Hit
-from solar.search.verify import Verifier, VerifySettings, reordered
+from solar.local.cache import pack
+from solar.ranking.verify import Verifier, VerifySettings, reordered
+from solar.storage.types import Hit
 
 DEFAULT = VerifySettings()
 

@@ -1,7 +1,7 @@
 """The package is the pipeline: imports point one way, and only the command line prints.
 
 Read from the source alone, so that imports inside functions, imports for the type checker and
-modules named in texts, as for `import_module("solar.search.expand")`, count like any other.
+modules named in texts, as for `import_module("solar.ranking.expand")`, count like any other.
 """
 
 import ast
@@ -18,9 +18,9 @@ ROOT = Path(solar.__file__).parent
 
 # A photo's way. A package imports packages to its left only, and itself.
 LAYERS = (
-    "arrays",
     "errors",
     "defaults",
+    "arrays",
     "files",
     "mirror",
     "download",
@@ -29,7 +29,16 @@ LAYERS = (
     "weights",
     "models",
     "describe",
-    "search",
+    "local",
+    "matching",
+    "storage",
+    "client",  # of the web app: requests, answered with hits
+    "ranking",
+    "index",
+    "sfm",
+    "albums",
+    "duplicates",
+    "asmk",
     "datasets",  # its cleaning compares photos; it feeds evaluation and training
     "evaluation",
     "show",
@@ -37,7 +46,6 @@ LAYERS = (
     "losses",
     "training",
     "web",
-    "client",  # of the web app: it gives the hits of `solar.search`
     "doctor",
     "cli",
     "__main__",
@@ -47,7 +55,7 @@ PURE = {"nn", "losses"}
 # Write to a terminal although they are no commands.
 WRITERS = {
     "solar.training.progress": "warns, above the bar of a training run",
-    "solar.evaluation.speed": "is also a process of its own, which answers on standard output",
+    "solar.evaluation.paper.speed": "is also its own process, answering on standard output",
 }
 
 
@@ -105,7 +113,7 @@ def _package(module: str) -> str:
 def test_the_source_was_read() -> None:
     assert len(INSIDE) > 500
     named = {one[:2] for one in INSIDE}  # also where a table names it
-    assert ("solar.search.index", "solar.search.asmk_index") in named
+    assert ("solar.index.index", "solar.asmk.index") in named
 
 
 def test_every_package_has_its_place_in_the_order() -> None:

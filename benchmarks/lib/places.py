@@ -14,7 +14,8 @@ from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import load
 from solar.images.sources import Photos
-from solar.search import DescriptorSpec, Index
+from solar.index import Index
+from solar.storage.types import DescriptorSpec
 
 SIZE = 384  # of photos for a model, as on the model cards
 TEACHER_SIZE = 224

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from solar.albums.groups import groups as groups
     from solar.describe import Store as Store
     from solar.describe import extract as extract
+    from solar.duplicates.find import duplicates as duplicates
     from solar.errors import SolarError as SolarError
     from solar.evaluation import evaluate as evaluate
+    from solar.index import Index as Index
+    from solar.index.build import build as build
+    from solar.index.index import locate as locate
+    from solar.index.sync import sync as sync
+    from solar.matching.match import match as match
     from solar.models import PatchConfig as PatchConfig
     from solar.models import PatchNet as PatchNet
     from solar.models import RetrievalConfig as RetrievalConfig
@@ -20,17 +27,10 @@ if TYPE_CHECKING:
     from solar.models import convert as convert
     from solar.models import load as load
     from solar.models import save as save
-    from solar.search import Index as Index
-    from solar.search import Photo as Photo
-    from solar.search.index import locate as locate
-    from solar.search.index_build import build as build
-    from solar.search.matching import match as match
-    from solar.search.photo_duplicates import duplicates as duplicates
-    from solar.search.photo_groups import groups as groups
-    from solar.search.photo_pairs import pairs as pairs
-    from solar.search.sync import sync as sync
+    from solar.sfm.pairs import pairs as pairs
     from solar.show.attention_maps import attention as attention
     from solar.show.explanation import explain as explain
+    from solar.storage.types import Photo as Photo
     from solar.training import train as train
     from solar.training.adaptation import adapt as adapt
 else:
@@ -44,19 +44,19 @@ else:
         "Store": "solar.describe",
         "adapt": "solar.training.adaptation",
         "attention": "solar.show.attention_maps",
-        "build": "solar.search.index_build",
+        "build": "solar.index.build",
         "convert": "solar.models",
-        "duplicates": "solar.search.photo_duplicates",
+        "duplicates": "solar.duplicates.find",
         "evaluate": "solar.evaluation",
         "explain": "solar.show.explanation",
         "extract": "solar.describe",
-        "groups": "solar.search.photo_groups",
+        "groups": "solar.albums.groups",
         "load": "solar.models",
-        "locate": "solar.search.index",
-        "match": "solar.search.matching",
-        "pairs": "solar.search.photo_pairs",
+        "locate": "solar.index.index",
+        "match": "solar.matching.match",
+        "pairs": "solar.sfm.pairs",
         "save": "solar.models",
-        "sync": "solar.search.sync",
+        "sync": "solar.index.sync",
         "train": "solar.training",
     }
     __all__ = list(_HOMES)

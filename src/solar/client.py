@@ -18,7 +18,7 @@ from solar import __version__
 from solar.errors import SolarError
 
 if TYPE_CHECKING:
-    from solar.search import Hit
+    from solar.storage.types import Hit
 
 _PAGE = 200  # the most hits that one request gives
 _REMOVED = 1000  # the most photos that one request removes
@@ -340,7 +340,7 @@ def _id(photo: ServerPhoto | Hit) -> str:
 
 def _hit(found: dict[str, Any]) -> Hit:
     """A hit of the server's answer."""
-    from solar.search import Hit, Photo
+    from solar.storage.types import Hit, Photo
 
     position = found["position"] and tuple(found["position"])
     facts = {name: found[name] for name in ("width", "height", "taken", "camera")}

@@ -10,8 +10,8 @@ from support.running import refused, solar
 
 from solar.demo import toy
 from solar.images import Roots
+from solar.index import Index
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, save
-from solar.search import Index
 
 
 @pytest.fixture(scope="module")

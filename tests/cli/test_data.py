@@ -8,7 +8,7 @@ from support.archives import make_archive
 from support.file_server import FileServer, serve
 from support.running import solar
 
-from solar.datasets.registry import HPATCHES_FILES
+from solar.datasets.public.registry import HPATCHES_FILES
 
 SEQUENCES = [f"i_{number}" for number in range(57)] + [f"v_{number}" for number in range(59)]
 

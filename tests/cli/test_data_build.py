@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.running import refused, solar
 
-from solar.datasets.training import read_training_set
+from solar.datasets.labelled.sources import read_training_set
 from solar.demo import toy
 
 

@@ -62,7 +62,7 @@ def test_a_mistake_is_one_sentence(
 
 
 def test_the_recipe_for_a_gpu_is_a_recipe() -> None:
-    from solar.training.distill_recipe import command_recipe
+    from solar.training.distill.recipe import command_recipe
 
     recipe = command_recipe([str(RECIPES / "distill-r18.yaml"), "photos"], {"teacher": "t.ts"})
     assert recipe.student.attention == "45"

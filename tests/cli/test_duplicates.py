@@ -11,10 +11,10 @@ from support.edited_photos import edited_index, edited_photos
 from support.running import command, environment, solar
 
 from solar.cli import app
+from solar.duplicates.report import DuplicateReport
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.search import Index
-from solar.search.duplicate_report import DuplicateReport
+from solar.index import Index
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ from support.patch_sets import (
 )
 from support.running import refused, solar
 
-from solar.datasets.hpatches import read_hpatches, write_hpatches
-from solar.datasets.phototour import PatchPairs, read_phototour
-from solar.evaluation.hpatches_protocol import evaluate_hpatches
-from solar.evaluation.patch_describers import describe_patches, describe_sift
+from solar.datasets.patches.hpatches import read_hpatches, write_hpatches
+from solar.datasets.patches.phototour import PatchPairs, read_phototour
+from solar.evaluation.protocols.hpatches import evaluate_hpatches
+from solar.evaluation.protocols.patch_describers import describe_patches, describe_sift
 from solar.models import PatchNet, save
 
 pytest.importorskip("cv2", reason="OpenCV finds the keypoints")

@@ -5,12 +5,12 @@ from inspect import signature
 
 import pytest
 
+from solar.albums.groups import GroupSettings
 from solar.cli.duplicates import duplicates
 from solar.cli.groups import groups
 from solar.cli.pairs import pairs
-from solar.search.photo_duplicates import DuplicateSettings
-from solar.search.photo_groups import GroupSettings
-from solar.search.photo_pairs import PairSettings
+from solar.duplicates.find import DuplicateSettings
+from solar.sfm.pairs import PairSettings
 
 
 @pytest.mark.parametrize(

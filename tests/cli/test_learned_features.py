@@ -7,15 +7,15 @@ import pytest
 from support.running import refused, solar
 
 from solar.demo import toy
-from solar.describe.local import local_model
 from solar.evaluation import evaluate
 from solar.images import load
+from solar.index import Index
+from solar.index.add import add
+from solar.local.features import local_model
+from solar.matching.match import match
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model, save
-from solar.search import Index
-from solar.search.add import add
-from solar.search.matching import match
-from solar.training.local_whitening import start_local_whitening
-from solar.training.network import take_backbone
+from solar.training.retrieval.local_whitening import start_local_whitening
+from solar.training.retrieval.network import take_backbone
 
 pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 

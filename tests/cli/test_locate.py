@@ -7,7 +7,8 @@ from support.unit_rows import unit_rows
 
 from solar.demo import toy
 from solar.images import Roots
-from solar.search import Index, Photo
+from solar.index import Index
+from solar.storage.types import Photo
 
 PLACE = (45.75, 21.22)
 

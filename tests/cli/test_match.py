@@ -106,7 +106,7 @@ def test_mistakes_are_one_sentence(home: Path, arguments: tuple[str, ...], sente
 
 def test_search_ranks_again_unless_told_otherwise(home: Path) -> None:
     from solar.images import Roots
-    from solar.search import Index
+    from solar.index import Index
 
     scores = np.array([1.0, 0.9, 0.8])
     vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
@@ -134,7 +134,7 @@ def test_search_ranks_again_unless_told_otherwise(home: Path) -> None:
 
 def test_search_verifies(home: Path) -> None:
     from solar.images import Roots
-    from solar.search import Index
+    from solar.index import Index
 
     names = ["a.png", "black.png", "b.png"]
     Image.new("RGB", (50, 40)).save(home / "black.png")

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 from support.running import command, environment
 
-from solar.search import Index, Photo
+from solar.index import Index
+from solar.storage.types import Photo
 
 
 def solar(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:

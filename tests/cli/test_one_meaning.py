@@ -9,7 +9,7 @@ import typer
 
 from solar.cli import app
 from solar.cli.options import with_settings
-from solar.evaluation.evaluation_settings import EvaluationSettings
+from solar.evaluation.settings import EvaluationSettings
 
 
 def commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:

@@ -62,7 +62,7 @@ def test_a_patch_network_matches_on_the_device(
         asked.append(model)
         raise SolarError("enough")
 
-    monkeypatch.setattr("solar.search.matching.match", matched)
+    monkeypatch.setattr("solar.matching.match.match", matched)
     for model in ("sift", str(tmp_path / "net.safetensors")):
         with pytest.raises(SolarError, match="enough"):
             app(
@@ -84,7 +84,7 @@ def test_a_training_takes_the_device_over_its_recipe(
         raise SolarError("enough")
 
     monkeypatch.setattr("solar.training.loop.launch", launch)
-    monkeypatch.setattr("solar.training.distillation.launch", launch)
+    monkeypatch.setattr("solar.training.distill.task.launch", launch)
     run = str(tmp_path / "run")
     for more in ((), ("--device", "cpu")):
         with pytest.raises(SolarError, match="enough"):

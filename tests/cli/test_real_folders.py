@@ -27,7 +27,8 @@ from solar.cli import main
 from solar.cli.printing import StepBars
 from solar.describe import Store
 from solar.errors import SolarError, printable
-from solar.search import Index, index_build
+from solar.index import Index
+from solar.index import build as index_build
 
 UNREADABLE = ("\x1b", "\udce9", "break.jpg\n")
 """What names of the folder hold and a terminal must not get."""

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from solar.cli.skip_report import default_place, how_to_look
-from solar.search.metadata import FILE
+from solar.storage.catalogue import FILE
 
 
 def test_a_report_of_an_index_lies_where_its_server_looks(

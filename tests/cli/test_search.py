@@ -8,7 +8,7 @@ from support.running import refused, solar
 from support.tiny_joint import write_joint
 
 from solar.demo import toy
-from solar.search.index_build import build
+from solar.index.build import build
 
 TEXT = "a red door"
 

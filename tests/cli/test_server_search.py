@@ -3,8 +3,8 @@ import pytest
 from solar.cli.server_search import found_by_server
 from solar.client import Client
 from solar.errors import SolarError
-from solar.search import Hit
-from solar.search.verify import VerifySettings
+from solar.ranking.verify import VerifySettings
+from solar.storage.types import Hit
 
 FOUND = {"name": "a.jpg", "score": 0.5, "inliers": 30, "probability": None, "threshold": 12}
 

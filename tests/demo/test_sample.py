@@ -7,9 +7,9 @@ from support.drawn import drawn_retrieval
 from solar.demo import sample, toy
 from solar.errors import SolarError
 from solar.images import Roots
+from solar.index import Index
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.models import load as load_model
-from solar.search import Index
 
 
 @pytest.fixture

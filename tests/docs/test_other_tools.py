@@ -9,8 +9,9 @@ import pytest
 from support.code_blocks import REPOSITORY
 from support.unit_rows import unit_rows
 
-from solar.search import Index, Photo
-from solar.search.parquet_export import write_parquet
+from solar.index import Index
+from solar.index.exchange.parquet import write_parquet
+from solar.storage.types import Photo
 
 pytest.importorskip("pyarrow", reason='pip install "solar-retrieval[parquet]"')
 

@@ -11,12 +11,13 @@ from PIL import Image
 from support import ground_truth
 
 import solar
-from solar.datasets import registry
+from solar.datasets.public import registry
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation import evaluation_settings, rankings, sweep
+from solar.evaluation import settings
+from solar.evaluation.paper import rankings, sweep
+from solar.index import Index
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, checkpoint
-from solar.search import Index
 
 SMALL = {"size": 64, "scales": (1.0,)}
 
@@ -233,7 +234,7 @@ def test_a_temporary_folder_is_gone_afterwards(
     model: RetrievalNet, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(evaluation_settings.tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(settings.tempfile, "tempdir", str(tmp_path / "temporary"))
     solar.evaluate(photos, model=model, **SMALL)
     assert list((tmp_path / "temporary").iterdir()) == []
 
@@ -258,9 +259,9 @@ def test_options_are_the_fields_of_the_settings(photos: Path) -> None:
 
 
 def test_options_go_before_settings(model: RetrievalNet, photos: Path) -> None:
-    settings = evaluation_settings.EvaluationSettings(size=1, scales=(1.0,))
+    chosen = settings.EvaluationSettings(size=1, scales=(1.0,))
     expected = solar.evaluate(photos, model=model, **SMALL).to_dict()
-    assert solar.evaluate(photos, model=model, settings=settings, size=64).to_dict() == expected
+    assert solar.evaluate(photos, model=model, settings=chosen, size=64).to_dict() == expected
 
 
 def test_features_are_not_taken_for_a_model_that_has_to_describe(own: Path) -> None:

@@ -17,7 +17,7 @@ from solar.describe.pipeline import QueryEncoder
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.conversion import convert
-from solar.models.pretrained import from_folder
+from solar.models.hub.pretrained import from_folder
 
 NAMES = ("clip", "siglip")
 # Token numbers as the tokenizer of the test gives them, padded: one text is in capitals, one longer

@@ -28,7 +28,7 @@ from solar.models import (
     zoo,
 )
 from solar.nn.l2net import PUBLISHED_LAYERS
-from solar.training.patch_recipe import PatchRecipe
+from solar.training.patches.recipe import PatchRecipe
 from solar.training.recipe import read_recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"

@@ -6,8 +6,9 @@ import pytest
 import torch
 from support.tiny_transformers import SETTINGS, drawn, settings
 
-from solar.describe.precision import FusedNet
+from solar.describe.fast_net import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet
+from solar.nn.backbones.transformers import TransformersBackbone
 from solar.nn.fused_layers import (
     FlatLinear,
     FusedConvNeXt,
@@ -15,7 +16,6 @@ from solar.nn.fused_layers import (
     PatchAngles,
     PatchConv,
 )
-from solar.nn.transformers_backbone import TransformersBackbone
 
 # What is fused of each, besides linear layers with a GELU.
 FUSED = {

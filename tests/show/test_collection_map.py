@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from solar.errors import SolarError
-from solar.search import Index
+from solar.index import Index
 from solar.show import collection_map
 from solar.show.collection_map import CACHE, Method, arrange, choose_method, map_index
 

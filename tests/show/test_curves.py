@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from solar.errors import SolarError
+from solar.evaluation.paper.sweep import Sweep
 from solar.evaluation.result import Evaluation
-from solar.evaluation.sweep import Sweep
 from solar.show.curves import plot_sweep
 
 

@@ -9,7 +9,7 @@ import solar
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet
-from solar.models.located import LocatedDescriptor
+from solar.models.contributions import LocatedDescriptor
 from solar.show import regions
 from solar.show.colours import AGAINST, FOR, signed
 from solar.show.explanation import Explanation

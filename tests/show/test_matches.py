@@ -4,7 +4,7 @@ from PIL import Image
 from support.warped import toy_photo, turned
 
 from solar.errors import SolarError
-from solar.search.matching import Matches
+from solar.matching.match import Matches
 from solar.show.matches import caption, draw_matches
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from solar.evaluation.rankings import Listed, RankedPhoto, Ranking
+from solar.evaluation.paper.rankings import Listed, RankedPhoto, Ranking
 from solar.show.ranking_strips import RIGHT, WRONG, draw_rankings
 
 GREY, BLUE = (128, 128, 128), (20, 40, 200)

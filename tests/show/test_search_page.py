@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from solar.images import Roots
-from solar.search import Hit, Index
+from solar.index import Index
 from solar.show.search_page import ranking_page
+from solar.storage.types import Hit
 
 EVIL = '<script>"&.jpg'
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solar.search.asmk import Signatures
+from solar.asmk.kernel import Signatures
 
 
 def signs(descriptors: np.ndarray, words: np.ndarray, assign: int = 1) -> dict[int, np.ndarray]:

@@ -140,7 +140,7 @@ def _serve_behind(arguments: list[str], asked: socket.socket) -> None:
 def _train_shortly() -> None:
     """Let every training end after a step, whoever calls it."""
     import solar.training
-    from solar.training import distill_recipe
+    from solar.training.distill import recipe as distill_recipe
 
     train, read = solar.training.train, distill_recipe.command_recipe
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from solar.search.duplicate_report import (
+from solar.duplicates.report import (
     KINDS,
     DuplicateGroup,
     DuplicatePhoto,

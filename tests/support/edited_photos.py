@@ -8,7 +8,7 @@ from support.unit_rows import unit_rows
 from support.warped import toy_photo, turned
 
 from solar.images import Roots
-from solar.search import Index
+from solar.index import Index
 
 SIZE = (320, 240)
 EXPECTED = {

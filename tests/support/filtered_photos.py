@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 
 from solar.demo import toy
+from solar.index.add import add
+from solar.index.build import build
 from solar.models import RetrievalConfig, RetrievalNet, save
-from solar.search.add import add
-from solar.search.index_build import build
 
 LANDMARKS, VIEWS, PHONE = 3, 3, 2
 PHOTOS = LANDMARKS * VIEWS + PHONE

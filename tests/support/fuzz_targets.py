@@ -90,7 +90,7 @@ def _wheres(home: Path) -> list[bytes]:
 
 
 def _read_where(data: bytes, own: Path) -> None:
-    from solar.search import Index
+    from solar.index import Index
 
     with Index.open(own.parent / "home" / "made.solar") as index:
         index.search(np.eye(4, dtype=np.float32)[0], where=_text(data))
@@ -110,7 +110,7 @@ _BODIES = {
 def _read_body(data: bytes, _: Path) -> None:
     import pydantic
 
-    from solar.web import schemas
+    from solar.web.api import schemas
     from solar.web.app import _explained
 
     refused = 0
@@ -162,7 +162,8 @@ def _read_store(pattern: str) -> Callable[[bytes, Path], None]:
 
 def _index(home: Path) -> Path:
     from solar.images import Roots, Stamp
-    from solar.search import DescriptorSpec, Index, Photo
+    from solar.index import Index
+    from solar.storage.types import DescriptorSpec, Photo
 
     path = home / "made.solar"
     photos = [
@@ -181,7 +182,7 @@ def _facts(home: Path) -> list[bytes]:
 
 
 def _use_index(path: Path) -> None:
-    from solar.search import Index
+    from solar.index import Index
 
     with Index.open(path) as index:
         index.search(np.eye(4, dtype=np.float32)[0])
@@ -258,13 +259,13 @@ def _tars(_: Path) -> list[bytes]:
 
 
 def _csv(path: Path) -> None:
-    from solar.datasets.photo_labels import read_csv
+    from solar.datasets.labelled.photo_labels import read_csv
 
     read_csv(path)
 
 
 def _training(path: Path) -> None:
-    from solar.datasets.training_file import read_training_file
+    from solar.datasets.labelled.file import read_training_file
 
     (path.parent / "photos").mkdir()
     for name in ("a.jpg", "b.jpg", "c.jpg"):
@@ -290,20 +291,20 @@ _PICKLED: dict[str, Any] = {
 
 
 def _truth(path: Path) -> None:
-    from solar.datasets.revisited import read_ground_truth
+    from solar.datasets.public.revisited import read_ground_truth
 
     read_ground_truth(path)
 
 
 def _metadata(path: Path) -> None:
-    from solar.search.index_build import read_metadata
+    from solar.index.build import read_metadata
 
     read_metadata(path)
 
 
 def _recipe(path: Path) -> None:
     from solar.training.recipe import read_recipe
-    from solar.training.retrieval_recipe import RetrievalRecipe
+    from solar.training.retrieval.recipe import RetrievalRecipe
 
     read_recipe(RetrievalRecipe, path)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from solar.datasets.hpatches import NOISES, STRIPS, HPatches
-from solar.datasets.phototour import PatchPairs
+from solar.datasets.patches.hpatches import NOISES, STRIPS, HPatches
+from solar.datasets.patches.phototour import PatchPairs
 
 
 def smooth(rng: np.random.Generator, n: int, side: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from PIL import Image
 from support.warped import toy_photo
 
 from solar.images import Roots
-from solar.search import Index
+from solar.index import Index
 
 PLACES, VIEWS = 3, 4
 

@@ -16,8 +16,8 @@ from support.running import command, environment
 from support.web_browser import DISTRACTORS, LANDMARKS, TOKEN, VIEWS, Page, Visit
 
 from solar.demo import toy
+from solar.index.build import build
 from solar.models import RetrievalConfig, RetrievalNet, save
-from solar.search.index_build import build
 
 _CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""

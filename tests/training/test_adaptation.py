@@ -10,8 +10,8 @@ import solar
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.models import RetrievalNet, fingerprint, save
-from solar.training.network import build_network
-from solar.training.retrieval_recipe import NetworkStart
+from solar.training.retrieval.network import build_network
+from solar.training.retrieval.recipe import NetworkStart
 
 PLACES, VIEWS, DIM = 20, 8, 32
 

@@ -7,11 +7,11 @@ import torch
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.retrieval_config import REDUCTIONS, attention_at
-from solar.training.network import parameter_groups
 from solar.training.objective import RetrievalLoss
-from solar.training.place_recipe import PlaceLoss, PlaceOptimiser, PlaceRecipe
 from solar.training.recipe import read_recipe, read_settings
-from solar.training.retrieval_recipe import (
+from solar.training.retrieval.network import parameter_groups
+from solar.training.retrieval.place_recipe import PlaceLoss, PlaceOptimiser, PlaceRecipe
+from solar.training.retrieval.recipe import (
     Mining,
     NetworkStart,
     RetrievalOptimiser,

@@ -16,9 +16,9 @@ from support.tiny_backbone import register
 from support.web_visits import DISTRACTORS, LANDMARKS, VIEWS, Home, Open
 
 from solar.demo import toy
+from solar.index import Index
+from solar.index.build import build
 from solar.models import RetrievalConfig, RetrievalNet, save
-from solar.search import Index
-from solar.search.index_build import build
 from solar.web import WebSettings, create_app
 
 

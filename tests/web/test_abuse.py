@@ -13,7 +13,7 @@ from support.web_visits import Home, Open, numbers, upload
 
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.search import Index
+from solar.index import Index
 from solar.web.photos import original
 
 SVG = b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>'

@@ -12,7 +12,7 @@ from support.web_visits import PHOTOS, Home, Open, names, numbers, search, uploa
 pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 
 from solar.errors import SolarError
-from solar.search import Index
+from solar.index import Index
 from solar.web import WebSettings, create_app
 
 pytest_plugins = ["support.web_browser_fixtures"]

@@ -9,7 +9,7 @@ import pytest
 from support.web_browser import LANDMARKS, PHOTOS, VIEWS, Page, Visit, finished
 from support.web_browser_fixtures import served
 
-from solar.search.group_report import GroupPhoto, GroupReport, PhotoGroup
+from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
 
 pytest_plugins = ["support.web_browser_fixtures"]
 

@@ -10,7 +10,7 @@ from PIL import Image
 from support.web_browser import Visit, finished, parameters, ranks, until
 from support.web_browser_fixtures import served
 
-from solar.search.index_build import build
+from solar.index.build import build
 
 pytest_plugins = ["support.web_browser_fixtures"]
 pytest.importorskip("cv2", reason="OpenCV is not installed")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.web_browser import Page, Visit, finished, parameters, within
 
-from solar.models.located import LocatedDescriptor
+from solar.models.contributions import LocatedDescriptor
 from solar.show.colours import AGAINST, FOR, signed
 from solar.show.regions import density
 

@@ -10,8 +10,8 @@ from support.web_browser import PHONE, Page, Visit, finished, parameters, ranks
 from support.web_browser_fixtures import served
 
 from solar.demo import toy
-from solar.search import Index
-from solar.search.index_build import build
+from solar.index import Index
+from solar.index.build import build
 
 pytest_plugins = ["support.web_browser_fixtures"]
 

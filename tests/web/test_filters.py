@@ -14,12 +14,14 @@ from support.web_visits import Open, names, numbers, search, upload
 
 from solar import SolarError
 from solar.images import Root
-from solar.search import Index, Photo
-from solar.search.conditions import parse_where
-from solar.search.metadata import Metadata
-from solar.web import WebSettings, create_app, updating
-from solar.web.facets import MOST, Facets
-from solar.web.filtering import sorted_photos
+from solar.index import Index
+from solar.storage.catalogue import Metadata
+from solar.storage.conditions import parse_where
+from solar.storage.types import Photo
+from solar.web import WebSettings, create_app
+from solar.web.api import updating
+from solar.web.api.facets import MOST, Facets
+from solar.web.api.filtering import sorted_photos
 
 QUERY = "landmark-000/view-000.jpg"
 
@@ -211,7 +213,7 @@ def test_facets_of_many_folders_are_bounded_and_counted_seldom(
     facets.answer()
     assert drawn.walks == 1
     later = facets._counted.until + 1  # type: ignore[union-attr]
-    monkeypatch.setattr("solar.web.facets.time", SimpleNamespace(monotonic=lambda: later))
+    monkeypatch.setattr("solar.web.api.facets.time", SimpleNamespace(monotonic=lambda: later))
     facets.answer()
     assert drawn.walks == 2
 

@@ -9,9 +9,9 @@ from fastapi.testclient import TestClient
 from support.nasty_folder import photo
 from support.web_visits import PHOTOS, Home, Open, names, numbers, search, upload
 
-from solar.search import Index
-from solar.search.add import add
-from solar.web import updating
+from solar.index import Index
+from solar.index.add import add
+from solar.web.api import updating
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from support.web_visits import Home, Open, numbers, search, upload
 
 from solar.describe import Throughput, extract
 from solar.errors import SolarError
-from solar.search import Index
-from solar.web.searching import Wanted
+from solar.index import Index
+from solar.web.api.searching import Wanted
+from solar.web.guard.thread_pools import NetworkThread
 from solar.web.served_model import ServedModel
-from solar.web.thread_pools import NetworkThread
 
 
 def test_index_app_and_store_describe_a_photo_alike(

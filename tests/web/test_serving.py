@@ -18,7 +18,7 @@ from support.web_server import running, served
 from support.web_visits import PHOTOS, Home, Open
 
 from solar.errors import SolarError
-from solar.search.sync import relocate
+from solar.index.sync import relocate
 from solar.web.serving import check_exposure, collection_name, comparison, serve
 from solar.web.settings import WebSettings
 
@@ -116,7 +116,7 @@ def test_a_port_that_is_taken_is_one_sentence(home: Home) -> None:
 
 def test_a_collection_of_milvus_is_served_like_a_folder(home: Home, tmp_path: Path) -> None:
     pytest.importorskip("milvus_lite", reason='pip install "solar-retrieval[milvus]"')
-    from solar.search import Index
+    from solar.index import Index
 
     address = f"milvus://{tmp_path}/photos.db?collection=holidays"
     with Index.open(home / "model.solar") as index:
@@ -139,7 +139,7 @@ def test_the_demo_serves_its_sample_where_that_is_wanted(tmp_path: Path) -> None
 def test_a_foreign_index_is_served_once_its_folders_are_confirmed(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from solar.search import Index
+    from solar.index import Index
 
     moved = tmp_path / "home" / "sent.solar"  # beside what it names: that proves nothing
     moved.parent.mkdir()
@@ -166,7 +166,7 @@ def test_photos_that_are_not_at_hand_are_told_of(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from solar.images import Roots
-    from solar.search import Index
+    from solar.index import Index
 
     monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
     gone = Roots.at(tmp_path / "gone")
@@ -218,7 +218,7 @@ def test_strangers_may_not_write() -> None:
 
 
 def test_a_model_to_compare_with_describes_the_photos_once(home: Home, tmp_path: Path) -> None:
-    from solar.search import Index
+    from solar.index import Index
 
     with Index.open(home / "model.solar") as index, index.copy(tmp_path / "a.solar") as copied:
         model = str(home / "other.safetensors")
@@ -235,8 +235,8 @@ def test_a_model_to_compare_with_describes_the_photos_once(home: Home, tmp_path:
 def test_a_model_to_compare_with_calls_photos_of_several_roots_the_same(
     home: Home, tmp_path: Path
 ) -> None:
-    from solar.search.add import add
-    from solar.search.index_build import build
+    from solar.index.add import add
+    from solar.index.build import build
 
     for seed, folder in enumerate(("a", "b")):
         (tmp_path / folder).mkdir()

@@ -16,7 +16,7 @@ from support.web_visits import PHOTOS, Home, Open, finished_job, upload
 
 from solar.client import Client
 from solar.errors import SolarError
-from solar.search import Index
+from solar.index import Index
 from solar.web import WebSettings
 from solar.web.app import create_site
 

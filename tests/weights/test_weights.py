@@ -69,7 +69,7 @@ def test_the_toy_landmarks_are_found_as_well_as_the_card_promises(name: str) -> 
     pytest.importorskip("cv2", reason="pip install opencv-python-headless")
     from cards import toy_local, toy_patches, toy_photos
 
-    from solar.evaluation.patch_describers import patch_describer
+    from solar.evaluation.protocols.patch_describers import patch_describer
 
     net, floor = solar.load(name, device="cpu"), weights.facts(name)["toy_floor"]
     assert f"at least **{floor:g}**" in weights.card(name)

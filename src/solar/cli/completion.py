@@ -31,7 +31,7 @@ def any_models(incomplete: str) -> list[tuple[str, str]]:
 
 def rerank_methods(incomplete: str) -> list[tuple[str, str]]:
     """Ways to re-rank, also after others and a comma."""
-    from solar.search.rerank import METHODS
+    from solar.ranking.rerank import METHODS
 
     before, comma, last = incomplete.rpartition(",")
     return [

@@ -13,8 +13,8 @@ from solar.cli.printing import output as results
 from solar.cli.printing import print_json, say, steps
 
 if TYPE_CHECKING:
-    from solar.datasets.check import DatasetReport
-    from solar.datasets.training_build import BuiltTrainingSet
+    from solar.datasets.labelled.build import BuiltTrainingSet
+    from solar.datasets.public.check import DatasetReport
 
 
 app = Commands(help="Download public datasets; build training sets from your photos.")
@@ -38,7 +38,7 @@ _Only = Annotated[
 @app.command("list", epilog="Example: solar data list")
 def list_datasets(json: Json = False) -> None:
     """List the datasets with their size and terms."""
-    from solar.datasets.registry import datasets
+    from solar.datasets.public.registry import datasets
 
     if json:
         print_json(
@@ -88,7 +88,7 @@ def get(
 
     SOLAR_MIRRORS names mirrors to try first; with SOLAR_OFFLINE=1 nothing is downloaded.
     """
-    from solar.datasets import fetch, registry
+    from solar.datasets.public import fetch, registry
 
     root = root or _ROOT
     dataset = registry.find(name)
@@ -110,7 +110,7 @@ def get(
 @app.command("check", epilog="Example: solar data check roxford5k --root data/ --json")
 def check(name: _Name, root: Root = _ROOT, only: _Only = None, json: Json = False) -> None:
     """Report present and missing files; exit code 1 if incomplete."""
-    from solar.datasets import check as checking
+    from solar.datasets.public import check as checking
 
     root = root or _ROOT
     with steps() as progress:
@@ -159,8 +159,8 @@ def build(
         _build_gl18(source, output, seed, json)
         return
 
-    from solar.datasets.cleaning import Geometry
-    from solar.datasets.training_build import build_training_set
+    from solar.datasets.labelled.build import build_training_set
+    from solar.datasets.labelled.cleaning import Geometry
 
     with steps() as progress:
         built = build_training_set(
@@ -200,7 +200,7 @@ def _as_rows(built: "BuiltTrainingSet") -> str:
 
 
 def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None:
-    from solar.datasets.gl18 import build_gl18, write_gl18
+    from solar.datasets.public.gl18 import build_gl18, write_gl18
 
     database = build_gl18(source[0], seed=seed)
     write_gl18(output, database)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from solar.demo.sample import Sample, SampleAnswer
-    from solar.describe.counting import Progress
+    from solar.describe.progress import Progress
     from solar.models import RetrievalNet
-    from solar.search import Hit
+    from solar.storage.types import Hit
 
 EXAMPLE = "Example: solar demo ~/Pictures --serve"
 

@@ -59,7 +59,7 @@ def describe(
 
     from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.cli.skip_report import print_summary, write_report
-    from solar.describe.counting import counted
+    from solar.describe.progress import counted
     from solar.describe.settings import Settings
     from solar.errors import SolarError
     from solar.files import replacing

@@ -50,8 +50,8 @@ def distill(
 
     -o writes the student as a .safetensors; it is in the folder of the run, too.
     """
-    from solar.training import distillation as work
-    from solar.training.distill_recipe import command_recipe
+    from solar.training.distill import task as work
+    from solar.training.distill.recipe import command_recipe
 
     if output is not None and output.suffix != ".safetensors":
         raise SolarError(f"The output {output} must end in .safetensors.")

@@ -65,9 +65,9 @@ def duplicates(
     --new photos.duplicates-new.json). Run it again to resume.
     """
     from solar.cli.skip_report import default_place, described_photos, how_to_look
-    from solar.search import photo_duplicates as job
-    from solar.search.duplicate_report import COPIES
-    from solar.search.index_build import working_folder
+    from solar.duplicates import find as job
+    from solar.duplicates.report import COPIES
+    from solar.index.build import working_folder
 
     wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
     settings = job.DuplicateSettings(wanted, k, 0.7 if min_score is None else min_score, new)
@@ -86,7 +86,7 @@ def duplicates(
     if csv is not None:
         report.write_csv(csv)
     if html is not None:
-        from solar.show.duplicates_page import write_duplicates_page
+        from solar.web.duplicates_page import write_duplicates_page
 
         write_duplicates_page(html, report)
     if json:

@@ -10,9 +10,9 @@ import typer
 
 from solar.cli.options import Json, Model, TableFormat, is_half, parse_scales, with_settings
 from solar.cli.printing import print_report, say, steps
-from solar.datasets.registry import GROUND_TRUTHS
+from solar.datasets.public.registry import GROUND_TRUTHS
 from solar.errors import SolarError
-from solar.evaluation.evaluation_settings import EvaluationSettings
+from solar.evaluation.settings import EvaluationSettings
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -147,9 +147,9 @@ def _measured(what: str, model: str | None, settings: EvaluationSettings) -> "Ev
 
 def _print_result(found: "Evaluation", style: str, *, interval: bool, per_query: bool) -> None:
     """One evaluation, perhaps with intervals of its first measure."""
-    from solar.evaluation.layout import Table, number
     from solar.evaluation.result import mean_name
     from solar.evaluation.significance import interval as bounds
+    from solar.evaluation.table_text import Table, number
 
     data = found.to_dict(per_query=per_query)
     means = found.to_dict()
@@ -177,9 +177,9 @@ def _print_comparison(
     names: tuple[str, str], found: "Evaluation", other: "Evaluation", style: str
 ) -> None:
     """One evaluation against another: the difference of the first measure, its interval, a test."""
-    from solar.evaluation.layout import Table
     from solar.evaluation.result import mean_name
     from solar.evaluation.significance import compare
+    from solar.evaluation.table_text import Table
 
     measure = found.headline
     differences, rows = {}, []

@@ -23,9 +23,9 @@ from solar.cli.printing import print_report, steps
 from solar.errors import SolarError
 
 if TYPE_CHECKING:
-    from solar.datasets.hpatches import HPatches
-    from solar.evaluation.hpatches_protocol import HPatchesResult
-    from solar.evaluation.patch_describers import Describe
+    from solar.datasets.patches.hpatches import HPatches
+    from solar.evaluation.protocols.hpatches import HPatchesResult
+    from solar.evaluation.protocols.patch_describers import Describe
 
 EXAMPLE = "Example: solar evaluate-patches hpatches solar-local-345 sift --root hpatches-release/"
 
@@ -102,8 +102,8 @@ def evaluate_patches(
         _phototour(describers, root, _words(subset), convention, shown)
         return
 
-    from solar.datasets.hpatches import read_descriptors
-    from solar.evaluation.hpatches_protocol import evaluate_hpatches, find_split
+    from solar.datasets.patches.hpatches import read_descriptors
+    from solar.evaluation.protocols.hpatches import evaluate_hpatches, find_split
 
     folders = _folders(descriptors or ())
     if not describers and not folders:
@@ -127,7 +127,7 @@ def evaluate_patches(
 
 def _describers(models: Sequence[str], device: str | None) -> "dict[str, Describe]":
     """Name to how it describes patches."""
-    from solar.evaluation.patch_describers import patch_describer
+    from solar.evaluation.protocols.patch_describers import patch_describer
 
     return {name: patch_describer(of, device=device) for name, of in name_models(models).items()}
 
@@ -150,8 +150,8 @@ def _patches(
     **cutting: int,
 ) -> "HPatches":
     """Read patches, or cut them from sequences of photos."""
-    from solar.datasets.hpatches import read_hpatches
-    from solar.datasets.hpatches_cut import make_hpatches
+    from solar.datasets.patches.hpatches import read_hpatches
+    from solar.datasets.patches.hpatches_cut import make_hpatches
 
     if make is not None:
         if root is not None:
@@ -166,8 +166,8 @@ def _patches(
 
 def _print_hpatches(results: Mapping[str, "HPatchesResult"], *, style: str, verbose: bool) -> None:
     """A row per descriptor, with `verbose` also per sequence; in percent."""
-    from solar.evaluation.hpatches_protocol import LEVELS
-    from solar.evaluation.layout import Table, number
+    from solar.evaluation.protocols.hpatches import LEVELS
+    from solar.evaluation.table_text import Table, number
 
     def cells(values: Sequence[float]) -> list[str]:
         return [number(100 * value, 2) for value in (sum(values) / len(values), *values)]
@@ -201,9 +201,9 @@ def _phototour(
     style: str,
 ) -> None:
     """Print FPR95 of every descriptor on every subset, in percent."""
-    from solar.datasets.phototour import read_phototour
-    from solar.evaluation.layout import Table, number
-    from solar.evaluation.phototour_protocol import evaluate_phototour
+    from solar.datasets.patches.phototour import read_phototour
+    from solar.evaluation.protocols.phototour import evaluate_phototour
+    from solar.evaluation.table_text import Table, number
 
     found: dict[str, dict[str, Any]] = {name: {} for name in describers}
     with steps() as progress:

@@ -29,7 +29,7 @@ from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.describe import Store
-    from solar.search import Index
+    from solar.index import Index
 
 EXAMPLE = "Example: solar extract photos/ -o photos.store"
 _KINDS = {"parquet": "Parquet file", "h5": ".h5 file"}
@@ -106,8 +106,8 @@ def extract(
     from solar import describe
     from solar.cli.printing import photo_progress, print_json
     from solar.cli.skip_report import print_summary, write_report
-    from solar.describe.known_roots import confirm
     from solar.images import find_sources
+    from solar.images.known_roots import confirm
 
     exports = {"parquet": parquet, "h5": h5}
     files = {kind: file for kind, file in exports.items() if file is not None}
@@ -182,9 +182,9 @@ def _export(
 ) -> bool:
     """Write what a store or an index holds, if that is the source."""
     from solar.cli.printing import print_json
-    from solar.search.described_collection import open_described
-    from solar.search.hloc_file import check_h5_target
-    from solar.search.parquet_export import check_target
+    from solar.index.embeddings import open_described
+    from solar.index.exchange.hloc import check_h5_target
+    from solar.index.exchange.parquet import check_target
 
     for kind, file in files.items():
         (check_target if kind == "parquet" else check_h5_target)(file)
@@ -205,8 +205,8 @@ def _export(
 
 def _write(described: "Store | Index", kind: str, file: Path) -> int:
     from solar.cli.printing import say, steps
-    from solar.search.hloc_file import write_h5
-    from solar.search.parquet_export import write_parquet
+    from solar.index.exchange.hloc import write_h5
+    from solar.index.exchange.parquet import write_parquet
 
     write = write_parquet if kind == "parquet" else write_h5
     with steps() as progress:

@@ -54,9 +54,9 @@ def groups(
     groups.json, or for an index photos.groups.json beside photos.solar, where
     `solar serve` finds it. Run it again to resume.
     """
+    from solar.albums import groups as job
     from solar.cli.skip_report import default_place, described_photos, how_to_look
-    from solar.search import photo_groups as job
-    from solar.search.index_build import working_folder
+    from solar.index.build import working_folder
 
     settings = job.GroupSettings(k, min_score, inliers or 8, support, device)
     output = output or default_place(source, "groups")

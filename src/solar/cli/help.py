@@ -111,6 +111,6 @@ def _explained(parameters: list[Any]) -> list[Any]:
 
 
 def _methods() -> str:
-    from solar.search.rerank import METHODS
+    from solar.ranking.rerank import METHODS
 
     return " ".join(f"{name}: {method.summary}" for name, method in METHODS.items())

@@ -31,7 +31,7 @@ from solar.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from solar.search.index_build import BuiltIndex
+    from solar.index.build import BuiltIndex
 
 
 app = Commands(help="Build, update and inspect an index of photos.")
@@ -93,10 +93,10 @@ def build(
 
     Files that cannot be indexed are skipped and listed with the reason.
     """
+    from solar.asmk import build as asmk_build
+    from solar.asmk.build import AsmkSettings
     from solar.cli.printing import photo_progress, warnings_as_sentences
-    from solar.search import asmk_build
-    from solar.search.asmk_build import AsmkSettings
-    from solar.search.index_build import build_index
+    from solar.index.build import build_index
 
     describing = {"size": size, "device": device, "backend": backend, "max_pixels": max_pixels}
     aggregating: dict[str, Any] = {
@@ -126,8 +126,8 @@ def build(
 
 def _keep_keypoints(output: str) -> None:
     from solar.cli.printing import progress
-    from solar.search import Index
-    from solar.search.verify import find_features
+    from solar.index import Index
+    from solar.ranking.verify import find_features
 
     with Index.open(output) as opened:
         for _ in progress(find_features(opened.engine), len(opened), "Finding keypoints"):
@@ -159,8 +159,8 @@ def add(
     A new folder becomes part of the index: `solar index sync` then covers it.
     """
     from solar.cli.printing import photo_progress, warnings_as_sentences
-    from solar.search.add import add
-    from solar.search.copies import without_copies
+    from solar.duplicates.copy_lookup import without_copies
+    from solar.index.add import add
 
     with photo_progress() as shown, warnings_as_sentences():
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
@@ -184,7 +184,7 @@ def remove(
 ) -> None:
     """Remove the named photos from an index: all of them or none."""
     from solar.cli.printing import errors
-    from solar.search import Index
+    from solar.index import Index
 
     with Index.open(index) as opened:
         count = opened.remove(photos)
@@ -198,7 +198,7 @@ def info(index: IndexAddress, json: Json = False) -> None:
     from rich.text import Text
 
     from solar.cli.printing import output, print_json
-    from solar.search import Index
+    from solar.index import Index
 
     with Index.open(index) as opened:
         facts = opened.info()
@@ -230,7 +230,7 @@ def _shown(value: object) -> str:
 def check(index: IndexAddress) -> None:
     """Recompute every checksum; exit code 1 if anything is wrong."""
     from solar.cli.printing import errors
-    from solar.search import Index
+    from solar.index import Index
 
     with Index.open(index) as opened:
         problems, count = opened.check(), len(opened)
@@ -244,7 +244,7 @@ def check(index: IndexAddress) -> None:
 @app.command(epilog="Example: solar index compact photos.solar")
 def compact(index: IndexAddress) -> None:
     """Reclaim space from removed photos and rebuild the search index."""
-    from solar.search import Index
+    from solar.index import Index
 
     with Index.open(index) as opened:
         opened.compact()
@@ -258,7 +258,8 @@ def copy(
 ) -> None:
     """Copy an index to another engine, or with another --compress than it has."""
     from solar.cli.printing import errors
-    from solar.search import Index, need_vectors
+    from solar.index import Index
+    from solar.index.index import need_vectors
 
     with need_vectors(Index.open(index)) as opened:
         kept = opened.info().get("compress", "none")
@@ -285,10 +286,11 @@ def draw_map(
     """
     from solar.cli.pictures import check_suffix, save_image
     from solar.cli.printing import errors, print_json
-    from solar.describe.known_roots import shown_roots
     from solar.errors import SolarError
     from solar.images import Roots
-    from solar.search import Index, need_vectors
+    from solar.images.known_roots import shown_roots
+    from solar.index import Index
+    from solar.index.index import need_vectors
     from solar.show.collection_map import choose_method, map_index
     from solar.show.map_picture import draw_map
 
@@ -339,7 +341,7 @@ def _report(built: "BuiltIndex", index: str, report: Path | None) -> None:
 
 def _compression(address: str, asked: str | None, otherwise: str = "none") -> dict[str, str]:
     """The engine's option; another address names its own kind of index."""
-    from solar.search.index import is_folder
+    from solar.index.index import is_folder
 
     if is_folder(address):
         return {"compress": asked or otherwise}

@@ -10,7 +10,7 @@ from solar.cli.options import Device, Follow, IndexAddress, Json, MaxPixels, Rep
 from solar.errors import SolarError
 
 if TYPE_CHECKING:
-    from solar.search.sync import Changes
+    from solar.index.sync import Changes
 
 
 def sync(
@@ -44,8 +44,8 @@ def sync(
     """Update an index: new, changed, moved and deleted photos."""
     from solar.cli.printing import photo_progress, print_json, say
     from solar.cli.skip_report import print_skipped, write_report
-    from solar.search.sync import Changes
-    from solar.search.sync import sync as bring_up_to_date
+    from solar.index.sync import Changes
+    from solar.index.sync import sync as bring_up_to_date
 
     if watch and dry_run:
         raise SolarError("--dry-run checks once: leave out --watch.")
@@ -133,8 +133,8 @@ def relocate(
 ) -> None:
     """Tell an index that a folder has moved; nothing is recomputed."""
     from solar.cli.printing import say
-    from solar.search import Index
-    from solar.search.sync import relocate as move
+    from solar.index import Index
+    from solar.index.sync import relocate as move
 
     with Index.open(index) as opened:
         moved, count, here = move(opened, place, root)

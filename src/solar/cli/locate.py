@@ -17,7 +17,7 @@ from solar.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from solar.search.location import Location
+    from solar.index.location import Location
 
 EXAMPLE = "Example: solar locate photos.solar holiday.jpg"
 
@@ -40,9 +40,9 @@ def locate(
     """
     from solar.cli.printing import print_json, warnings_as_sentences
     from solar.images.exif import position
-    from solar.search import Index
-    from solar.search.index import locate as located
-    from solar.search.verify import VerifySettings
+    from solar.index import Index
+    from solar.index.index import locate as located
+    from solar.ranking.verify import VerifySettings
 
     [area] = boxes(box, 1)
     settings = VerifySettings(top=verify_top, photos=photos)

@@ -58,9 +58,9 @@ def match(
     json: Json = False,
 ) -> None:
     """Match the keypoints of two photos; -o draws those that agree."""
-    from solar.describe.local import Frames
-    from solar.search.matching import Geometry
-    from solar.search.matching import match as matched
+    from solar.local.features import Frames
+    from solar.matching.match import Geometry
+    from solar.matching.match import match as matched
     from solar.show.matches import caption, draw_matches
 
     check_suffix(output)
@@ -107,6 +107,6 @@ def _on(device: str | None, model: str | None) -> "PatchNet | str | None":
 
 def _is_formula(model: str | None) -> bool:
     """Whether keypoints are described without a network."""
-    from solar.describe.local import NAMED
+    from solar.local.features import NAMED
 
     return model is None or model in NAMED

@@ -98,12 +98,12 @@ def pairs(
     needs --photos. Run it again to resume.
     """
     from solar.cli.skip_report import described_photos
-    from solar.search import colmap
-    from solar.search import photo_pairs as job
-    from solar.search.described_collection import only_named
-    from solar.search.index_build import working_folder
-    from solar.search.pair_verification import verifier_of
-    from solar.search.verify import VerifySettings
+    from solar.index.build import working_folder
+    from solar.index.embeddings import only_named
+    from solar.ranking.verify import VerifySettings
+    from solar.sfm import colmap
+    from solar.sfm import pairs as job
+    from solar.sfm.pair_verification import verifier_of
 
     if reconstruct is not None:
         database = database or reconstruct / "database.db"

@@ -25,7 +25,7 @@ from solar.cli.help import with_options
 from solar.errors import printable
 
 if TYPE_CHECKING:
-    from solar.evaluation.layout import Table
+    from solar.evaluation.table_text import Table
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def warnings_as_sentences() -> Iterator[None]:
 
 def print_report(style: str, data: Any, table: "Table") -> None:
     """Print a result as text, JSON, Markdown or LaTeX."""
-    from solar.evaluation.layout import RENDERERS
+    from solar.evaluation.table_text import RENDERERS
 
     if style == "json":
         print_json(data)
@@ -161,7 +161,7 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
 
 
 class StepBars:
-    """A bar for each step, with the time left; itself a `solar.describe.counting.Progress`.
+    """A bar for each step, with the time left; itself a `solar.describe.progress.Progress`.
 
     Attributes:
         done: How much was done since the start, of all steps together.

@@ -20,7 +20,7 @@ from solar.cli.options import (
 from solar.cli.pictures import check_suffix, save_image
 from solar.cli.printing import print_report, say, steps
 from solar.errors import SolarError
-from solar.evaluation.evaluation_settings import EvaluationSettings
+from solar.evaluation.settings import EvaluationSettings
 from solar.weights import DEFAULT
 
 EXAMPLE = "Example: solar reproduce table1 solar-r101 --root data/"
@@ -132,8 +132,8 @@ def reproduce(
 
 
 def _table(asked: _Request, number: int) -> None:
-    from solar.evaluation import tables
-    from solar.evaluation.paper import TABLES
+    from solar.evaluation.paper import tables
+    from solar.evaluation.paper.published import TABLES
 
     table, settings = TABLES[number], asked.settings
     found = {} if asked.results is None else tables.read_results(asked.results)
@@ -154,7 +154,7 @@ def _table(asked: _Request, number: int) -> None:
 
 
 def _speed(asked: _Request) -> None:
-    from solar.evaluation import speed
+    from solar.evaluation.paper import speed
 
     settings = asked.settings
     costs = [
@@ -167,8 +167,8 @@ def _speed(asked: _Request) -> None:
 
 
 def _figure4(asked: _Request) -> None:
-    """What one model or two list for some queries, chosen as `solar.evaluation.rankings` says."""
-    from solar.evaluation.rankings import rankings, to_json, to_table
+    """What one model or two list for some queries, see `solar.evaluation.paper.rankings`."""
+    from solar.evaluation.paper.rankings import rankings, to_json, to_table
 
     if len(asked.sets) > 1 or len(asked.models) > 2:
         raise SolarError("figure4 shows the rankings of one model or two on one --set.")
@@ -193,7 +193,7 @@ def _figure4(asked: _Request) -> None:
 
 def _figure5(asked: _Request) -> None:
     """MAP against the exponent of the pooling."""
-    from solar.evaluation.sweep import EXPONENTS, sweep_p, to_json, to_table
+    from solar.evaluation.paper.sweep import EXPONENTS, sweep_p, to_json, to_table
     from solar.models import retrieval_model
 
     powers = parse_scales(asked.exponents, "--exponents") or EXPONENTS

@@ -25,7 +25,8 @@ from solar.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from solar.search import Hit, Part, Photo
+    from solar.ranking.query import Part
+    from solar.storage.types import Hit, Photo
 
 
 EXAMPLE = "Example: solar search photos.solar query.jpg --box 41,30,280,201 --html page.html"
@@ -128,7 +129,7 @@ def search(
     from solar.cli.server_search import found_by_server, is_server
     from solar.errors import SolarError
     from solar.files import refuse_places
-    from solar.search.rerank import chosen
+    from solar.ranking.rerank import chosen
 
     if json and csv:
         raise SolarError("--json cannot be combined with --csv: give one of them.")
@@ -159,10 +160,11 @@ def _found_here(
 ) -> "tuple[list[Hit], Mapping[str, Photo]]":
     """What an index finds, and what it knows of that, by name; writes the page of --html."""
     from solar.cli.printing import say, warnings_as_sentences
-    from solar.describe.known_roots import shown_roots
-    from solar.search import Index, need_vectors
-    from solar.search.parts import with_words
-    from solar.search.verify import FRESH, VerifySettings
+    from solar.images.known_roots import shown_roots
+    from solar.index import Index
+    from solar.index.index import need_vectors
+    from solar.ranking.query import with_words
+    from solar.ranking.verify import FRESH, VerifySettings
 
     text, k, photos, html = (given[name] for name in ("text", "k", "photos", "html"))
     every = with_words(asked or None, text)
@@ -214,7 +216,7 @@ def _query(text: str) -> str | bytes:
 
 def _parts(queries: list[str | bytes], box: list[str] | None) -> "list[Part]":
     """Queries with their boxes."""
-    from solar.search import Part
+    from solar.ranking.query import Part
 
     return [Part(*pair) for pair in zip(queries, boxes(box, len(queries)), strict=True)]
 
@@ -291,7 +293,7 @@ def _write_csv(rows: list[dict[str, Any]], file: Path) -> None:
 def _print(hits: "list[Hit]") -> None:
     from solar.cli.printing import output
     from solar.errors import printable
-    from solar.search.matching import compared
+    from solar.matching.match import compared
 
     console = output()
     rated = any(hit.probability is not None for hit in hits)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from solar.client import Client, ServerPhoto
-    from solar.search import Hit, Part, Photo
+    from solar.ranking.query import Part
+    from solar.storage.types import Hit, Photo
 
 
 # What takes the index itself, not its server.
@@ -30,7 +31,7 @@ def found_by_server(
     """
     from solar.client import Client
     from solar.errors import SolarError
-    from solar.search.verify import VerifySettings
+    from solar.ranking.verify import VerifySettings
 
     if unknown := [name for name in _LOCAL if given[name]]:
         raise SolarError(f"A search on a server does not take `{unknown[0]}=`: leave it out.")
@@ -57,7 +58,7 @@ def found_by_server(
 def _query_photo(client: "Client", query: str | bytes) -> "ServerPhoto":
     """A query as the server knows it: files are uploaded, indexed photos found by their paths."""
     from solar.errors import SolarError
-    from solar.search.photo_index import BY_NAME
+    from solar.index.photo_index import BY_NAME
 
     if isinstance(query, bytes):
         return client.upload(query)

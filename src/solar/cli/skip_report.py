@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from solar.cli.printing import json_text, photo_progress, say
 from solar.files import replacing
-from solar.search.index import is_folder, report_place
-from solar.search.metadata import is_index
+from solar.index.index import is_folder, report_place
+from solar.storage.catalogue import is_index
 
 if TYPE_CHECKING:
-    from solar.search.described_collection import DescribedCollection
+    from solar.index.embeddings import DescribedCollection
 
 
 def write_report(
@@ -36,9 +36,9 @@ def described_photos(source: str, work: Path, **describing: Any) -> "DescribedCo
     """The photos of a collection with their embeddings.
 
     Shows the progress, and prints how many were described and which were skipped. Arguments are
-    those of `solar.search.described_collection.described`.
+    those of `solar.index.embeddings.described`.
     """
-    from solar.search.described_collection import described
+    from solar.index.embeddings import described
 
     with photo_progress() as shown:
         found = described(source, work, progress=shown, **describing)

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
-from solar.datasets.photo_labels import headed_rows
+from solar.datasets.labelled.photo_labels import headed_rows
 from solar.errors import SolarError
 
 Position: TypeAlias = tuple[int, int]

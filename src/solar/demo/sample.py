@@ -10,17 +10,19 @@ import numpy as np
 
 from solar.demo import toy
 from solar.describe import extract
-from solar.describe.counting import Progress
+from solar.describe.progress import Progress
 from solar.errors import SolarError
 from solar.evaluation import evaluate_labels
 from solar.files import replacing
 from solar.images import Photos, find_photos
+from solar.index import Index
+from solar.index.index import need_vectors
 from solar.models import RetrievalNet, fingerprint
-from solar.search import Hit, Index, need_vectors
-from solar.search.rerank import AUTO
-from solar.search.storage_protocol import NoIndexError
+from solar.ranking.rerank import AUTO
 from solar.show.attention_maps import draw_photos
 from solar.show.search_page import ranking_page
+from solar.storage.protocol import NoIndexError
+from solar.storage.types import Hit
 
 MOST = 120
 """Photos of a folder that a sample takes: a minute or two on a laptop."""

@@ -1,6 +1,6 @@
 """What computes a descriptor: torch, or an optional runtime that is faster on a CPU.
 
-`open_backend` is for photos; `solar.describe.patch_backend` for patches shares the rest.
+`open_backend` is for photos; `solar.local.patch_runtimes` for patches shares the rest.
 
 A runtime is only used where it has been seen to work: the first time a network meets a runtime
 on a machine, a child process runs a few images through it, and the result must be torch's. A
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from solar import __version__
 from solar.describe import runtime as runtimes
-from solar.describe.precision import FusedNet
+from solar.describe.fast_net import FusedNet
 from solar.describe.runtime import Array, Run
 from solar.errors import SolarError
 from solar.files import LOCK, locked, make_folder, replacing

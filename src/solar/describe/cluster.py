@@ -12,8 +12,8 @@ import numpy as np
 
 from solar import __version__
 from solar.arrays import Floats
-from solar.describe.counting import Progress, counted
 from solar.describe.pipeline import Describer, ExtractionJob, describer, stack
+from solar.describe.progress import Progress, counted
 from solar.describe.settings import Settings
 from solar.describe.store import Store
 from solar.describe.store_files import is_store

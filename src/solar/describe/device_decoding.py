@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from solar.describe.reading_ahead import ahead, prefetched
+from solar.describe.prefetch import ahead, prefetched
 from solar.errors import SolarError
 from solar.images import RAW_SUFFIXES, DecodedImage, Photos, Stamp
 from solar.images.reduction import Reduction

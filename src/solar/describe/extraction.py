@@ -5,19 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from solar.defaults import SHARD_SIZE
-from solar.describe.counting import Progress
-from solar.describe.known_roots import confirm
 from solar.describe.pipeline import (
     ExtractionJob,
     Throughput,
     describer,
 )
+from solar.describe.progress import Progress
 from solar.describe.settings import Settings
 from solar.describe.store import Store
 from solar.describe.store_files import is_store, read_manifest
 from solar.describe.store_lock import lock
 from solar.errors import SolarError
 from solar.images import Box, Photos, find_sources
+from solar.images.known_roots import confirm
 from solar.models import RetrievalNet, fingerprint, retrieval_model
 from solar.weights import DEFAULT
 

@@ -26,9 +26,10 @@ from torch import Tensor
 
 from solar.arrays import Floats, Pixels
 from solar.defaults import BATCH, BATCH_PIXELS
-from solar.describe.counting import Progress, counted
+from solar.describe.batches import Batch, Batcher
 from solar.describe.device_decoding import Decoded, DeviceDecoding, jpeg_engine
-from solar.describe.reading_ahead import ahead, prefetched
+from solar.describe.prefetch import ahead, prefetched
+from solar.describe.progress import Progress, counted
 from solar.describe.settings import Settings, for_more
 from solar.errors import PassingError, SolarError
 from solar.images import (
@@ -37,7 +38,6 @@ from solar.images import (
     Source,
     Stamp,
 )
-from solar.images.batches import Batch, Batcher
 from solar.models import RetrievalNet
 from solar.models.inference import checked_device
 
@@ -75,7 +75,7 @@ def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = Non
     An int8 backend takes its ranges from the photos. A SolarError if there is no CUDA device, or
     the backend cannot be had.
     """
-    from solar.describe.precision import FusedNet
+    from solar.describe.fast_net import FusedNet
 
     if settings.backend != "torch":
         from solar.describe.backends import BackendNet, open_backend

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from solar.arrays import Floats
-from solar.describe.counting import Progress
+from solar.describe.fast_net import FusedNet
 from solar.describe.pipeline import ExtractionJob, Throughput
-from solar.describe.precision import FusedNet
+from solar.describe.progress import Progress
 from solar.describe.settings import Settings
 from solar.describe.store import Store
 from solar.describe.store_lock import lock

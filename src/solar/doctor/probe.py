@@ -133,8 +133,8 @@ def self_test() -> str:
     from time import perf_counter
 
     from solar.demo.toy import landmark
+    from solar.index import Index
     from solar.models import retrieval_model
-    from solar.search import Index
 
     started = perf_counter()
     net = retrieval_model(DEFAULT)

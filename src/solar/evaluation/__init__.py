@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from solar.evaluation.collection import evaluate as evaluate
-    from solar.evaluation.evaluation_settings import EvaluationSettings as EvaluationSettings
     from solar.evaluation.labelled import evaluate_labels as evaluate_labels
+    from solar.evaluation.protocols.revisited import evaluate_ground_truth as evaluate_ground_truth
     from solar.evaluation.result import Evaluation as Evaluation
-    from solar.evaluation.revisited_protocol import evaluate_ground_truth as evaluate_ground_truth
+    from solar.evaluation.settings import EvaluationSettings as EvaluationSettings
     from solar.evaluation.significance import Comparison as Comparison
     from solar.evaluation.significance import compare as compare
     from solar.evaluation.significance import interval as interval
@@ -16,10 +16,10 @@ else:
     _HOMES = {
         "Comparison": "solar.evaluation.significance",
         "Evaluation": "solar.evaluation.result",
-        "EvaluationSettings": "solar.evaluation.evaluation_settings",
+        "EvaluationSettings": "solar.evaluation.settings",
         "compare": "solar.evaluation.significance",
         "evaluate": "solar.evaluation.collection",
-        "evaluate_ground_truth": "solar.evaluation.revisited_protocol",
+        "evaluate_ground_truth": "solar.evaluation.protocols.revisited",
         "evaluate_labels": "solar.evaluation.labelled",
         "interval": "solar.evaluation.significance",
     }

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from solar.datasets.photo_labels import folder_labels, labelled_photos
-from solar.datasets.revisited import GroundTruth
+from solar.datasets.labelled.photo_labels import folder_labels, labelled_photos
+from solar.datasets.public.revisited import GroundTruth
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.evaluation.asmk_protocol import evaluate_asmk
 from solar.evaluation.described_photos import (
     VECTOR_FILES,
     DescribedPhotos,
@@ -23,16 +22,17 @@ from solar.evaluation.described_photos import (
     open_rows,
     rank_options,
 )
-from solar.evaluation.evaluation_settings import EvaluationSettings
-from solar.evaluation.gldv2_protocol import evaluate_recognition, evaluate_retrieval
-from solar.evaluation.ilias_protocol import evaluate_ilias
 from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.metrics import AP_CONVENTIONS
+from solar.evaluation.protocols.asmk import evaluate_asmk
+from solar.evaluation.protocols.gldv2 import evaluate_recognition, evaluate_retrieval
+from solar.evaluation.protocols.ilias import evaluate_ilias
+from solar.evaluation.protocols.revisited import evaluate_ground_truth
+from solar.evaluation.protocols.truth_photos import find_truth, truth_photos
+from solar.evaluation.protocols.vpr import evaluate_vpr
 from solar.evaluation.result import Evaluation
-from solar.evaluation.revisited_protocol import evaluate_ground_truth
 from solar.evaluation.row_blocks import NAMES, select_rows
-from solar.evaluation.truth_photos import find_truth, truth_photos
-from solar.evaluation.vpr_protocol import evaluate_vpr
+from solar.evaluation.settings import EvaluationSettings
 from solar.images import Photos
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ import numpy as np
 from solar.arrays import AnyFloats
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
-from solar.describe.vector_files import read_vectors
 from solar.errors import SolarError
-from solar.evaluation.evaluation_settings import EvaluationSettings, Features
+from solar.evaluation.embedding_files import read_vectors
 from solar.evaluation.ranks import RankOptions
 from solar.evaluation.row_blocks import NAMES, Database
+from solar.evaluation.settings import EvaluationSettings, Features
 from solar.images import Box, Photos, find_photos
-from solar.search.metadata import is_index
+from solar.storage.catalogue import is_index
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import AnyFloats, Doubles, Ints
-from solar.describe.counting import Progress, counted
+from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.evaluation.row_blocks import NAMES, Database, RowBlocks, check_rows
 

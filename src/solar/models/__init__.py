@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from solar.models.checkpoint import save as save
     from solar.models.checkpoint import to_published as to_published
     from solar.models.conversion import convert as convert
-    from solar.models.hub_folder import save_folder as save_folder
+    from solar.models.hub.folder import save_folder as save_folder
     from solar.models.patch_net import PATCH_REDUCTIONS as PATCH_REDUCTIONS
     from solar.models.patch_net import PatchConfig as PatchConfig
     from solar.models.patch_net import PatchNet as PatchNet
@@ -41,7 +41,7 @@ else:
         "load_whitening": "solar.models.checkpoint",
         "retrieval_model": "solar.models.checkpoint",
         "save": "solar.models.checkpoint",
-        "save_folder": "solar.models.hub_folder",
+        "save_folder": "solar.models.hub.folder",
         "to_published": "solar.models.checkpoint",
     }
     __all__ = list(_HOMES)

@@ -20,16 +20,17 @@ from solar import weights
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images.roots import expanded
-from solar.models import hub, published, zoo
+from solar.models import published, zoo
+from solar.models.hub import repository as hub
+from solar.models.hub.pretrained import from_folder, pretrained_folder
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
-from solar.models.pretrained import from_folder, pretrained_folder
 from solar.models.published import Layout, from_bgr
 from solar.models.retrieval_config import RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
 from solar.models.soundness import check_digest, check_finite, with_digest
 from solar.nn import Whitening
-from solar.nn.backbone import without_drawing
+from solar.nn.backbones.backbone import without_drawing
 
 Model = RetrievalNet | PatchNet
 

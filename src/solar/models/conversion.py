@@ -8,7 +8,7 @@ import torch
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.models.checkpoint import load, save, to_published
-from solar.models.hub_folder import save_folder
+from solar.models.hub.folder import save_folder
 
 
 def convert(

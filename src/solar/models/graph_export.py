@@ -19,7 +19,7 @@ from solar.files import replacing
 from solar.models.checkpoint import Model, fingerprint
 from solar.models.patch_net import PatchNet
 from solar.models.retrieval_net import RetrievalNet
-from solar.nn.transformers_backbone import open_sizes
+from solar.nn.backbones.transformers import open_sizes
 
 # Attention is written out as products and a softmax: opset 23 has a single node for it, which
 # OpenVINO runs no faster and ONNX Runtime slower.

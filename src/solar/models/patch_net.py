@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.models.hub_mixin import HubMixin
+from solar.models.hub.mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.nn import L2Net
 from solar.nn.l2net import PUBLISHED_LAYERS, DropoutPlace

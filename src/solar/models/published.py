@@ -10,8 +10,8 @@ from torch import Tensor
 from solar.errors import SolarError
 from solar.models.patch_net import PatchConfig
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, REDUCTIONS, RetrievalConfig
+from solar.nn.backbones.resnet import DESIGNS, BasicBlock, Bottleneck
 from solar.nn.pooling import LOCAL_POOLINGS
-from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
 
 # solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare backbones.
 # torchvision: an ImageNet classifier. local: the paper's patch network. sosnet: SOSNet 32×32.

@@ -9,7 +9,7 @@ from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images.resize import Square
 from solar.nn import BACKBONES, POOLINGS
-from solar.nn.backbone_parts import TokenUse
+from solar.nn.backbones.parts import TokenUse
 from solar.nn.grid import Interpolation
 
 SCALES = (1.0, sqrt(2), 1 / sqrt(2))

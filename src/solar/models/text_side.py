@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from solar.errors import SolarError
-from solar.models import hub
-from solar.models.library_weights import quiet, read_weights
+from solar.models.hub import repository as hub
+from solar.models.hub.library_weights import quiet, read_weights
 from solar.models.soundness import check_finite
-from solar.nn.vision_tower import joint_tower
+from solar.nn.backbones.vision_tower import joint_tower
 
 _TOKENIZER, _TOKENIZER_SETTINGS = "tokenizer.json", "tokenizer_config.json"
 _BATCH = 64

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.nn.backbone import Backbone, RunAttention
+from solar.nn.backbones.backbone import Backbone, RunAttention
 from solar.nn.fused import folded
 
 PUBLISHED_LAYERS = ((32, 1), (32, 1), (64, 2), (64, 1), (128, 2), (128, 1))

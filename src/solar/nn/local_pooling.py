@@ -2,7 +2,7 @@
 
 Tolias, Jenicek and Chum, "Learning and aggregating deep local descriptors for instance-level
 recognition" (ECCV 2020). A photo is trained by one vector, the sum; it is searched by its strongest
-local features (`solar.describe.network_features`, `solar.search.asmk`).
+local features (`solar.local.networks`, `solar.asmk.kernel`).
 """
 
 from abc import ABC, abstractmethod

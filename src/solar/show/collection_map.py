@@ -24,7 +24,7 @@ from solar.files import replacing
 from solar.show.tsne import tsne
 
 if TYPE_CHECKING:
-    from solar.search import Index
+    from solar.index import Index
 
 Method: TypeAlias = Literal["tsne", "pca"]
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from solar.evaluation.sweep import Sweep
+    from solar.evaluation.paper.sweep import Sweep
 
 # Okabe and Ito's colours, told apart by every kind of colour vision; markers do without any.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")

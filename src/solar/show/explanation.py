@@ -1,6 +1,6 @@
 """Why two photos are similar: heat maps and pairs of regions.
 
-A descriptor is a sum over the regions of its photo (`solar.models.located`), and the similarity of
+An embedding is a sum over the regions of its photo (`models.contributions`), and the similarity of
 two is their inner product. So it is a sum over pairs of regions, exactly. The table of all pairs is
 never held: a heat map is its sums along one side, and any row of it is one product.
 """
@@ -27,7 +27,7 @@ from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
-    from solar.models.located import LocatedDescriptor
+    from solar.models.contributions import LocatedDescriptor
 
 Side = Literal["a", "b"]
 
@@ -76,7 +76,7 @@ class Explanation:
     def shift(self) -> float:
         """How much of the similarity comes from the whitening's shift, mostly a negative number.
 
-        It lies in both heat maps; every region takes its share, see `solar.models.located`.
+        It lies in both heat maps; every region takes its share, see `solar.models.contributions`.
         """
         without_a, without_b = (one.descriptor - one.shift for one in (self.a, self.b))
         return self.score - float(without_a @ without_b)
@@ -178,7 +178,7 @@ def explain(
             patches, pools in another way, or has no attention to compare.
     """
     from solar.models.checkpoint import retrieval_model
-    from solar.models.located import check_splits, locate
+    from solar.models.contributions import check_splits, locate
 
     net = retrieval_model(model or DEFAULT, device=device)
     check_splits(net)

@@ -11,7 +11,7 @@ from PIL import Image
 from solar.errors import SolarError
 from solar.images import Source, load
 from solar.images.opencv import opencv
-from solar.search.matching import Matches, verdict
+from solar.matching.match import Matches, verdict
 from solar.show.colours import INK, PAPER, SOFT, short, wide, write
 
 _FINE = 4  # bits after the point in the coordinates of lines

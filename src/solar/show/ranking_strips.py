@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from solar.evaluation.rankings import Listed, Picture, RankedPhoto, Ranking
+from solar.evaluation.paper.rankings import Listed, Picture, RankedPhoto, Ranking
 from solar.images import Box, load
 from solar.show.colours import INK, PAPER, SOFT, short, wide, write
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from solar.arrays import Floats
 
 if TYPE_CHECKING:
-    from solar.models.located import LocatedDescriptor
+    from solar.models.contributions import LocatedDescriptor
     from solar.show.attention_source import Location
 
 

@@ -12,10 +12,10 @@ from PIL import Image
 
 from solar.errors import SolarError, printable
 from solar.images import Box, Roots, Source, read_image
-from solar.search.matching import compared
-from solar.search.parts import Words, parts_of
-from solar.search.photo_index import BY_NAME, PhotoIndex
-from solar.search.types import Hit
+from solar.index.photo_index import BY_NAME, PhotoIndex
+from solar.matching.match import compared
+from solar.ranking.query import Words, parts_of
+from solar.storage.types import Hit
 
 _SIDE = 480
 _QUALITY = 82

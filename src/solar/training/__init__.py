@@ -11,10 +11,10 @@ __all__ = ["train"]
 
 # Module and class of each task's `solar.training.loop.Trainer`.
 _TASKS = {
-    "retrieval": ("solar.training.retrieval", "RetrievalTrainer"),
-    "places": ("solar.training.classification", "PlaceTrainer"),
-    "patches": ("solar.training.patches", "PatchTrainer"),
-    "distill": ("solar.training.distillation", "DistillTrainer"),
+    "retrieval": ("solar.training.retrieval.task", "RetrievalTrainer"),
+    "places": ("solar.training.retrieval.classification", "PlaceTrainer"),
+    "patches": ("solar.training.patches.task", "PatchTrainer"),
+    "distill": ("solar.training.distill.task", "DistillTrainer"),
 }
 
 

@@ -11,20 +11,20 @@ import torch.nn.functional as F
 from torch import nn
 
 from solar.arrays import AnyFloats, Doubles, RowNumbers
-from solar.datasets.photo_labels import folder_labels, read_labels
-from solar.describe.counting import Progress, counted
+from solar.datasets.labelled.photo_labels import folder_labels, read_labels
+from solar.describe.progress import Progress, counted
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.significance import interval
+from solar.index.index import Index, need_vectors
+from solar.index.sources import spec_of
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
 from solar.models.checkpoint import load_whitening
-from solar.models.hub import refuse_unfetched
-from solar.search.index import Index, need_vectors
-from solar.search.ingest import spec_of
-from solar.search.storage_protocol import NoIndexError
-from solar.search.types import DescriptorSpec
+from solar.models.hub.repository import refuse_unfetched
+from solar.storage.protocol import NoIndexError
+from solar.storage.types import DescriptorSpec
 from solar.training.linear_layer import AdaptationSettings, PlaceNames, trained_layer
 
 LEAST_PLACES = 10

@@ -17,14 +17,14 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from solar import __version__
 from solar.errors import SolarError
-from solar.search import PhotoIndex
-from solar.web.api import create_router
-from solar.web.middleware import Admission, Guard
+from solar.index import PhotoIndex
+from solar.web.api.routes import create_router
+from solar.web.api.schemas import Health
+from solar.web.guard.middleware import Admission, Guard
+from solar.web.guard.thread_pools import keep_tidy
 from solar.web.problems import WebError
-from solar.web.schemas import Health
 from solar.web.service import Resources, Service
 from solar.web.settings import WebSettings, home_of
-from solar.web.thread_pools import keep_tidy
 
 # Not from `mimetypes`, which differs between systems: a browser runs no script of another type.
 _TYPES = {

@@ -16,13 +16,13 @@ from pathlib import Path
 from fastapi.responses import FileResponse, Response
 from PIL import Image
 
-from solar.describe.known_roots import confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots, image_size, load
+from solar.images.known_roots import confirmed_roots
 from solar.images.opening import opened
 from solar.images.roots import MARK
-from solar.search import PhotoIndex
-from solar.search.types import Photo
+from solar.index import PhotoIndex
+from solar.storage.types import Photo
 from solar.web.cache import Cache
 from solar.web.problems import WebError
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from solar.errors import SolarError
-from solar.search import Index, PhotoIndex, need_vectors
-from solar.web.schemas import ModelInfo
-from solar.web.thread_pools import NetworkThread
+from solar.index import Index, PhotoIndex
+from solar.index.index import need_vectors
+from solar.web.api.schemas import ModelInfo
+from solar.web.guard.thread_pools import NetworkThread
 
 if TYPE_CHECKING:
     from solar.describe.pipeline import QueryEncoder
@@ -55,7 +56,7 @@ class ServedModel:
 
     async def info(self) -> ModelInfo:
         """What it can do; nothing if loading failed."""
-        from solar.models.located import check_splits
+        from solar.models.contributions import check_splits
 
         await self._tried.wait()
         if self._problem is not None or not isinstance(self.index, Index):

@@ -14,19 +14,23 @@ from urllib.parse import urlencode
 from fastapi.responses import Response
 
 from solar.errors import SolarError
-from solar.search import Hit, Photo, PhotoIndex
-from solar.search.rerank import METHODS, Reranker
-from solar.web import schemas
-from solar.web.access import Keys, Rates, signed_name
-from solar.web.adding import Adder
-from solar.web.albums import Albums
+from solar.index import PhotoIndex
+from solar.ranking.rerank import METHODS, Reranker
+from solar.storage.types import Hit, Photo
+from solar.web.api import schemas
+from solar.web.api.adding import Adder
+from solar.web.api.albums import Albums
+from solar.web.api.duplicate_review import Reviewer
+from solar.web.api.explaining import Explainer
+from solar.web.api.facets import Facets
+from solar.web.api.filtering import Browser, BrowseRequest, photo_filter, sorted_hits
+from solar.web.api.inspection import Attention, Explorer, Matching
+from solar.web.api.searching import Searcher, StageResult
+from solar.web.api.updating import Follower, Jobs, Remover, Updater, without_places
 from solar.web.cache import Cache
-from solar.web.duplicate_review import Reviewer
-from solar.web.explaining import Explainer
-from solar.web.facets import Facets
-from solar.web.filtering import Browser, BrowseRequest, photo_filter, sorted_hits
-from solar.web.inspection import Attention, Explorer, Matching
-from solar.web.middleware import Admission
+from solar.web.guard.access import Keys, Rates, signed_name
+from solar.web.guard.middleware import Admission
+from solar.web.guard.thread_pools import NetworkThread, Threads
 from solar.web.monitoring import Metrics
 from solar.web.photos import (
     Collection,
@@ -39,11 +43,8 @@ from solar.web.photos import (
     told_of_upload,
 )
 from solar.web.problems import WebError
-from solar.web.searching import Searcher, StageResult
 from solar.web.served_model import ServedModel, SharedEncoders
 from solar.web.settings import LARGEST, THUMBNAIL, WebSettings, home_of
-from solar.web.thread_pools import NetworkThread, Threads
-from solar.web.updating import Follower, Jobs, Remover, Updater, without_places
 
 if TYPE_CHECKING:
     from solar.show.collection_map import CollectionMap

@@ -11,14 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from solar.describe.known_roots import confirm, confirmed_roots, shown_roots
 from solar.errors import SolarError
 from solar.images import Roots, scan_roots
-from solar.search import Index, PhotoIndex, need_vectors
-from solar.search.index import engine_module, is_folder, report_place
-from solar.search.lined_report import Report
-from solar.search.storage_protocol import NoIndexError
-from solar.web.access import address_of, networks
+from solar.images.known_roots import confirm, confirmed_roots, shown_roots
+from solar.index import Index, PhotoIndex
+from solar.index.index import engine_module, is_folder, need_vectors, report_place
+from solar.index.report_file import Report
+from solar.storage.protocol import NoIndexError
+from solar.web.guard.access import address_of, networks
 from solar.web.settings import WebSettings, home_of
 
 Say = Callable[[str], None]
@@ -53,7 +53,7 @@ def serve(
         model: What describes queries, where the index names none at hand.
         device: Where it does so; the first CUDA device if there is one, unless told.
         compare: Further models, or indexes of the same photos made with them.
-        roots: Folders that the index names and may show, see `solar.describe.known_roots`.
+        roots: Folders that the index names and may show, see `solar.images.known_roots`.
         host: The address to listen on.
         port: 0 takes a free one.
         open_browser: Show the page.
@@ -138,8 +138,8 @@ def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, An
 
     One that cannot be read is left out with a message to `say`.
     """
-    from solar.search.duplicate_report import DuplicateReport
-    from solar.search.group_report import GroupReport
+    from solar.albums.report import GroupReport
+    from solar.duplicates.report import DuplicateReport
 
     if not is_folder(address):
         return {}
@@ -231,8 +231,8 @@ def comparison(
 
 
 def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -> Index:
-    from solar.search.folder_storage import FolderStorage
-    from solar.search.index_build import describe_photos, details, working_folder
+    from solar.index.build import describe_photos, details, working_folder
+    from solar.storage.catalogued_folder import FolderStorage
 
     engine, known = index.engine, index.engine.stamps()
     short = re.sub(r"[^\w.-]+", "-", Path(model).stem)

@@ -35,7 +35,7 @@ def facts(name: str) -> dict[str, Any]:
 
 
 def probabilities() -> dict[str, dict[str, Any]]:
-    """By the names of models, what `solar.search.calibration` needs to know of them."""
+    """By the names of models, what `solar.ranking.calibration` needs to know of them."""
     try:
         text = (FOLDER / "probabilities.json").read_text(encoding="utf-8")
         found: dict[str, dict[str, Any]] = json.loads(text)

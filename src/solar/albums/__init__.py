@@ -1,0 +1,1 @@
+"""Groups of photos that show the same place."""

@@ -1,0 +1,232 @@
+"""Albums: groups of the photos of a collection that show the same place.
+
+Descriptors name candidates, keypoints decide, and what matches is joined to groups in a way that
+single wrong matches do not get through (`solar.albums.clustering`). What is found of each
+pair is appended to a file, so that a run that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from solar import __version__
+from solar.albums.clustering import SHARE, supported_groups
+from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
+from solar.arrays import RowNumbers
+from solar.describe.progress import Progress
+from solar.errors import SolarError
+from solar.files import unwritable
+from solar.index.embeddings import (
+    Described,
+    DescribedCollection,
+    described,
+    refuse_score,
+    split_options,
+    working,
+)
+from solar.index.neighbour_lists import Records, grown_records
+from solar.ranking.calibration import Evidence
+from solar.ranking.verify import Verifier, VerifySettings
+from solar.sfm.pair_verification import PAIRS, Pair, matched, verifier_of
+from solar.sfm.pairs import ChosenPairs, PairSettings, chosen_pairs
+
+_RECORD = np.dtype([("inliers", "<i4")])
+
+
+class MatchingPairs(NamedTuple):
+    """Pairs of the same place: (m, 2) rows, the smaller first, and their (m,) inliers."""
+
+    pairs: RowNumbers
+    inliers: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    """What makes a group for `groups`.
+
+    Attributes:
+        k: Number of nearest neighbours to compare each photo with.
+        min_score: Minimum cosine similarity of these neighbours.
+        inliers: Minimum number of inliers for two photos to match.
+        support: Two groups are joined if this share of the smaller one's photos, but at most three
+            photos, match as many of the other; 0 joins all that are connected.
+        device: Where photos are described and compared.
+    """
+
+    k: int = 20
+    min_score: float | None = None
+    inliers: int = 8
+    support: float = SHARE
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        refuse_score(self.min_score)
+        if self.k < 1:
+            raise SolarError("Groups need neighbours: k must be 1 or more.")
+        if self.inliers < 1:
+            raise SolarError("Groups need matching keypoints: inliers must be 1 or more.")
+        if not 0 <= self.support <= 1:
+            raise SolarError(f"Support must be a share from 0 to 1, not {self.support:g}.")
+
+
+def groups(
+    source: Described,
+    settings: GroupSettings | None = None,
+    *,
+    photos: str | Path | None = None,
+    work: str | Path | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> GroupReport:
+    """Group the photos of a collection that show the same place, the largest group first.
+
+    Memory holds a few blocks of descriptors and the pairs that match.
+
+    Example:
+        >>> for group in groups("photos.solar"):  # doctest: +SKIP
+        ...     print(group.cover, group.names)
+
+    Args:
+        source: An index or its address, a store, or photos: a folder, a list or a tar shard.
+        settings: What makes a group.
+        photos: Where the photos of an index or a store are, if they have moved.
+        work: A folder for unfinished work, from which another run can resume. Default: temporary.
+        progress: Called with the step, what is done, and the total.
+        **options: Fields of `GroupSettings` by name; others say how to describe photos, as for
+            `solar.extract`: `model`, `size`, ….
+
+    Raises:
+        SolarError: There is no such collection or model, it is unknown where the photos are, OpenCV
+            is not installed, or the disk is full.
+    """
+    settings, describing = split_options(settings or GroupSettings(), options)
+    with working(work) as folder:
+        found = described(source, folder, device=settings.device, **describing).moved_to(photos)
+        verifier = verifier_of(found, VerifySettings())
+        wanted = PairSettings(settings.k, settings.min_score, device=settings.device)
+        chosen = chosen_pairs(found, wanted, folder, progress)
+        graph = matching_pairs(found, chosen, verifier, settings.inliers, folder, progress)
+        return GroupReport(len(found), grouped(found.names, graph, settings), found.roots)
+
+
+def grouped(
+    names: Sequence[str], graph: MatchingPairs, settings: GroupSettings
+) -> list[PhotoGroup]:
+    """The groups of a graph, the largest first."""
+    found = supported_groups(graph.pairs, graph.inliers, settings.support)
+    number = {row: at for at, rows in enumerate(found) for row in rows}
+    inside: list[list[int]] = [[] for _ in found]  # the pairs within each group
+    for edge, (a, b) in enumerate(graph.pairs.tolist()):
+        if number[a] == number[b]:
+            inside[number[a]].append(edge)
+    groups = [_group(names, graph, edges, settings.k) for edges in inside]
+    return sorted(groups, key=lambda group: -len(group.photos))
+
+
+def _group(names: Sequence[str], graph: MatchingPairs, edges: Sequence[int], k: int) -> PhotoGroup:
+    """A group from its pairs; who matches most photos, and these best, comes first."""
+    matches: dict[int, list[int]] = defaultdict(list)  # the inliers of each photo's pairs
+    for edge in edges:
+        for row in graph.pairs[edge].tolist():
+            matches[row].append(int(graph.inliers[edge]))
+    order = sorted(matches, key=lambda row: (-len(matches[row]), -sum(matches[row]), row))
+    others = min(len(order) - 1, k)
+    photos = (
+        GroupPhoto(
+            names[row],
+            len(matches[row]),
+            max(matches[row]),
+            round(min(len(matches[row]) / others, 1.0), 4),
+        )
+        for row in order
+    )
+    return PhotoGroup(tuple(photos), len(edges))
+
+
+def matching_pairs(
+    photos: DescribedCollection,
+    chosen: ChosenPairs,
+    verifier: Verifier,
+    inliers: int,
+    folder: Path,
+    progress: Progress | None = None,
+) -> MatchingPairs:
+    """Compare chosen pairs; in memory are those alone that show the same place.
+
+    Args:
+        photos: The collection.
+        chosen: The pairs.
+        verifier: It matches their keypoints.
+        inliers: From this many on, a pair shows the same place.
+        folder: Where unfinished work is kept.
+        progress: Called after every few pairs.
+
+    Raises:
+        SolarError: The disk is full or read-only.
+    """
+    count = len(chosen)
+    found = _compared(photos, chosen, verifier, folder, count, progress)
+    kept, first = [(np.empty((0, 2), np.int64), np.empty(0, np.int32))], 0
+    for rows in chosen.pieces():
+        counts = found["inliers"][first : first + len(rows)]
+        good = np.flatnonzero(counts >= inliers)
+        kept.append((np.sort(rows[good], axis=1), counts[good]))
+        first += len(rows)
+    pairs, strengths = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    return MatchingPairs(pairs, strengths)
+
+
+def _compared(
+    photos: DescribedCollection,
+    chosen: ChosenPairs,
+    verifier: Verifier,
+    folder: Path,
+    count: int,
+    progress: Progress | None,
+) -> Records:
+    """The inliers of each pair; -1 where a photo cannot be read."""
+    if not count:  # of which nothing can be mapped
+        return np.empty(0, _RECORD)
+    known = f"{__version__} {photos.digest} {photos.roots.stored()} {verifier.settings} {count}"
+    digest = hashlib.sha256(known.encode("utf-8", "surrogateescape"))
+    for rows in chosen.pieces():
+        digest.update(rows.astype("<i8").tobytes())
+
+    def more(done: int) -> Iterator[Records]:
+        for some in matched(islice(chosen, done, None), verifier):
+            yield _records(some)
+
+    file = folder / f"matched-{digest.hexdigest()[:16]}.bin"
+    _match_again(file, chosen, verifier)
+    return grown_records(file, _RECORD, count, PAIRS, more, "Verifying", progress)
+
+
+def _records(some: Sequence[tuple[Pair, Evidence | None]]) -> Records:
+    inliers = (-1 if evidence is None else evidence.inliers for _, evidence in some)
+    return np.array([(number,) for number in inliers], _RECORD)
+
+
+def _match_again(file: Path, chosen: ChosenPairs, verifier: Verifier) -> None:
+    """Match the pairs of which an earlier run could not read a photo: it may be back."""
+    known = file.stat().st_size // _RECORD.itemsize if file.exists() else 0
+    if not known:
+        return
+    try:
+        records = np.memmap(file, _RECORD, "r+", shape=(known,))
+        unread = records["inliers"] < 0
+        rows, done = np.flatnonzero(unread), 0
+        for some in matched(compress(chosen, unread), verifier):
+            records[rows[done : done + len(some)]] = _records(some)
+            done += len(some)
+        records.flush()
+    except OSError as error:
+        raise unwritable(file, error) from error

@@ -1,0 +1,96 @@
+"""What `solar.groups` finds: albums of photos that show the same place, and their report."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from solar.index.report_file import Report
+
+
+@dataclass(frozen=True)
+class GroupPhoto:
+    """A photo of a group.
+
+    Attributes:
+        name: Its name in the collection.
+        links: How many photos of the group it matches.
+        inliers: How many keypoints agree in the best of these matches.
+        agreement: The share of the others that it matches, of `k` at most: it was not compared with
+            more.
+    """
+
+    name: str
+    links: int
+    inliers: int
+    agreement: float
+
+
+@dataclass(frozen=True)
+class PhotoGroup:
+    """Photos that show the same place.
+
+    Attributes:
+        photos: The one that represents the group first, then those that belong to it most surely.
+        links: How many pairs of them match.
+    """
+
+    photos: tuple[GroupPhoto, ...]
+    links: int
+
+    @property
+    def cover(self) -> str:
+        """The name of the photo that represents the group: the one that matches most others."""
+        return self.photos[0].name
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its photos, in order."""
+        return [photo.name for photo in self.photos]
+
+    @property
+    def agreement(self) -> float:
+        """How well its photos agree: the mean share of the others that each of them matches."""
+        return round(sum(photo.agreement for photo in self.photos) / len(self.photos), 4)
+
+    @property
+    def id(self) -> str:
+        """A few letters, the same wherever a group has the same photos."""
+        names = "\0".join(sorted(self.names))
+        return hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is in a report."""
+        return {"cover": self.cover, "agreement": self.agreement, **asdict(self)}
+
+    def rows(self) -> Iterator[list[Any]]:
+        """A row per photo, as it is in a table."""
+        for photo in self.photos:
+            cover = "yes" if photo.name == self.cover else "no"
+            yield [photo.name, cover, photo.links, photo.inliers, photo.agreement]
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> PhotoGroup:
+        """From JSON; a ValueError, TypeError or LookupError if it is no group."""
+        photos = tuple(GroupPhoto(**one) for one in stored["photos"])
+        links = stored["links"]
+        counts = [links, *(n for photo in photos for n in (photo.links, photo.inliers))]
+        if not photos or not all(type(number) is int and number >= 0 for number in counts):
+            raise ValueError("a group without photos, or with strange numbers")
+        for photo in photos:
+            if not isinstance(photo.name, str):
+                raise TypeError("a name that is no text")
+            if not 0 <= photo.agreement <= 1:
+                raise ValueError("a share that is none")
+        return cls(photos, links)
+
+
+class GroupReport(Report[PhotoGroup]):
+    """What `solar.groups` found."""
+
+    form = "solar-groups-1"
+    made_by = "file of solar groups"
+    columns = ("name", "cover", "links", "inliers", "agreement")
+    group = PhotoGroup.from_dict

@@ -1,0 +1,1 @@
+"""ASMK*: an index that compares photos by their local features."""

@@ -1,0 +1,267 @@
+"""ASMK*: photos compared by all their local descriptors, aggregated a visual word and binarised.
+
+Tolias, Avrithis and Jégou, "To aggregate or not to aggregate" (ICCV 2013). A codebook of visual
+words c is made once by k-means. For every word that descriptors x of a photo fall on, their
+residuals are summed, and only the signs are kept:
+
+    b(c) = sign(Σ x − c),  d bits
+
+Two photos are as similar as the words they share say:
+
+    S(X, Y) = Σ over shared words c of s(⟨b_X(c), b_Y(c)⟩ / d) / √(S(X, X) S(Y, Y))
+
+where the selectivity s(u) = uᵅ above a threshold, and 0 below, lets only good agreement count, and
+S(X, X) is the number of words of X before the division. Descriptors of a query fall on several of
+the nearest words. `Postings` is the inverted file: for every word the photos that have it.
+
+Of a photo in regions (`solar.asmk.vlad`) the signs are those of the regions together, and S is
+the sum alone, not divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solar.arrays import Floats
+from solar.asmk.codebook import Codebook
+from solar.asmk.vlad import Residuals, combine_regions, sum_all_residuals, sum_residuals
+from solar.errors import SolarError
+
+Words: TypeAlias = NDArray[np.int32]
+Bits: TypeAlias = NDArray[np.uint64]
+
+# Postings that are compared at once: 40 MB of working memory.
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How photos are compared."""
+
+    alpha: float = 3.0  # exponent of the selectivity
+    threshold: float = 0.0  # words whose signatures agree less than this (−1 to 1) do not count
+    inclusive: bool = False  # words that agree exactly as much as the threshold count, too
+    assign: int = 5  # on how many words each descriptor of a query falls
+    idf: bool = False  # weigh words by the logarithm of how rare they are …
+    idf_power: float = 1.0  # … to this power
+    divided: bool = True  # divide by the norms; regional photos are compared without
+
+    def __post_init__(self) -> None:
+        if self.alpha <= 0 or not -1 <= self.threshold < 1 or self.assign < 1:
+            raise SolarError(
+                "ASMK takes an alpha above 0, a threshold from -1 to below 1, and at least one "
+                "visual word per descriptor of a query."
+            )
+
+    def selectivity(self, agreement: NDArray[Any]) -> NDArray[Any]:
+        """What words whose sums agree so much (-1 to 1) add to the similarity."""
+        counts = agreement >= self.threshold if self.inclusive else agreement > self.threshold
+        return np.where(counts, np.sign(agreement) * np.abs(agreement) ** self.alpha, 0)
+
+    def table(self, dim: int) -> Floats:
+        """The selectivity of two signatures that differ in 0, 1, … dim bits: (dim + 1,)."""
+        agreement = (dim - 2 * np.arange(dim + 1)) / dim
+        return self.selectivity(agreement).astype(np.float32)
+
+
+REGIONAL = Kernel(assign=1, divided=False)
+"""As published for photos in regions: a query's descriptors fall on one word, no division."""
+
+
+@dataclass(frozen=True, eq=False)
+class Signatures:
+    """A photo for ASMK*: its visual words and a signature for each."""
+
+    words: Words  # (n,), ascending
+    bits: Bits  # (n, b): d signs, 64 in a number, the first in its lowest bit
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of both."""
+        return self.words.nbytes + self.bits.nbytes
+
+
+def aggregate(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Signatures:
+    """Sum the residuals of a photo's descriptors (n, d) word by word, and keep the signs.
+
+    Each descriptor falls on the nearest `assign` words. A SolarError if the codebook is of others.
+    """
+    return binarise(sum_residuals(descriptors, codebook, assign))
+
+
+def aggregate_all(photos: Sequence[Floats], codebook: Codebook) -> list[Signatures]:
+    """What `aggregate` makes of each of some photos, their words looked up together.
+
+    Each look-up reads the codebook once, so that many photos are done sooner than one by one.
+    """
+    return [binarise(residuals) for residuals in sum_all_residuals(photos, codebook)]
+
+
+def aggregate_regions(regions: Sequence[Floats], codebook: Codebook) -> Signatures:
+    """The same of a photo in regions: the descriptors (n, d) of each, the whole photo first."""
+    return binarise(combine_regions([sum_residuals(one, codebook) for one in regions]))
+
+
+def binarise(residuals: Residuals) -> Signatures:
+    """Keep the signs of sums of residuals, and leave out words whose sums are 0."""
+    kept = residuals.directed()
+    count, dim = kept.sums.shape
+    packed = np.zeros((count, 8 * -(-dim // 64)), np.uint8)
+    packed[:, : -(-dim // 8)] = np.packbits(kept.sums > 0, axis=1, bitorder="little")
+    return Signatures(kept.words, packed.view("<u8").astype(np.uint64, copy=False))
+
+
+def similarity(query: Residuals, photo: Residuals, kernel: Kernel) -> float:
+    """ASMK, without signs: the similarity of two photos, as published -1 if one has no words."""
+    a, b = query.unit_rows(), photo.unit_rows()
+    if not len(a.words) or not len(b.words):
+        return -1.0
+    _, left, right = np.intersect1d(a.words, b.words, assume_unique=True, return_indices=True)
+    agreement = np.einsum("nd,nd->n", a.sums[left], b.sums[right])
+    total = float(kernel.selectivity(agreement).sum())
+    return total / float(np.sqrt(len(a.words) * len(b.words))) if kernel.divided else total
+
+
+@dataclass(frozen=True, eq=False)
+class Postings:
+    """An inverted file of some photos, numbered from 0."""
+
+    words: Words  # (m,), those that occur, ascending
+    starts: NDArray[np.int64]  # (m + 1,), where the photos of each begin
+    photos: NDArray[np.int32]  # (p,), ascending within a word
+    bits: Bits  # (p, b), their signatures
+    counts: NDArray[np.int32]  # (n,), how many words each photo has
+
+    @classmethod
+    def gather(cls, signatures: Sequence[Signatures], blocks: int) -> Postings:
+        """Put photos into an inverted file; `blocks` numbers are a signature."""
+        counts = np.array([len(one) for one in signatures], np.int32)
+        words = np.concatenate([np.empty(0, np.int32), *(one.words for one in signatures)])
+        bits = np.concatenate([np.empty((0, blocks), np.uint64), *(s.bits for s in signatures)])
+        photos = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        return cls._sorted(words, photos, bits, counts)
+
+    @classmethod
+    def merged(cls, parts: Sequence[tuple[Postings, NDArray[np.bool_]]]) -> Postings:
+        """Several inverted files as one, of the photos that are kept in each."""
+        words, photos, bits, counts = [], [], [], []
+        first = 0
+        for part, kept in parts:
+            stays = kept[part.photos]
+            words.append(np.repeat(part.words, part.lengths)[stays])
+            photos.append((first + np.cumsum(kept) - 1).astype(np.int32)[part.photos[stays]])
+            bits.append(part.bits[stays])
+            counts.append(part.counts[kept])
+            first += int(kept.sum())
+        return cls._sorted(*(np.concatenate(lists) for lists in (words, photos, bits, counts)))
+
+    @classmethod
+    def _sorted(cls, words: Any, photos: Any, bits: Any, counts: Any) -> Postings:
+        order = np.argsort(words, kind="stable")
+        occurring, starts = np.unique(words[order], return_index=True)
+        ends = np.append(starts, len(words)).astype(np.int64)
+        return cls(occurring, ends, photos[order], bits[order], counts)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many photos have each of the words."""
+        return np.diff(self.starts)
+
+    def norms(self, weights: Floats | None = None) -> Floats:
+        """What a photo's score is divided by, (n,); weights are those of all words."""
+        if weights is None:
+            return np.sqrt(self.counts).astype(np.float32)
+        each = np.repeat(weights[self.words], self.lengths)
+        return np.sqrt(np.bincount(self.photos, each, len(self.counts))).astype(np.float32)
+
+    def scores(self, query: Signatures, table: Floats, weights: Floats | None = None) -> Floats:
+        """Sums over shared words, (n,), not divided by norms; `table` is that of the kernel."""
+        found, asked, places = np.intersect1d(
+            query.words, self.words, assume_unique=True, return_indices=True
+        )
+        total = np.zeros(len(self.counts))
+        starts, lengths = self.starts[places], self.starts[places + 1] - self.starts[places]
+        ends = np.cumsum(lengths)
+        cuts = np.searchsorted(ends, np.arange(_AT_ONCE, ends[-1] if len(ends) else 0, _AT_ONCE))
+        for part in np.split(np.arange(len(found)), np.unique(cuts)):
+            if not len(part):
+                continue
+            of = np.repeat(part, lengths[part])
+            before = np.cumsum(lengths[part]) - lengths[part]
+            at = np.arange(len(of)) + np.repeat(starts[part] - before, lengths[part])
+            apart = _ones(self.bits[at] ^ query.bits[asked[of]])
+            similar = table[apart]
+            if weights is not None:
+                similar = similar * weights[found[of]]
+            total += np.bincount(self.photos[at], similar, len(total))
+        return total.astype(np.float32)
+
+    def write(self, file: BinaryIO) -> None:
+        """Write the arrays one after the other, as .npy files are."""
+        for array in (self.bits, self.starts, self.words, self.photos, self.counts):
+            np.lib.format.write_array(
+                file, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
+            )
+
+    @classmethod
+    def mapped(cls, path: Path) -> Postings:
+        """Open what `write` wrote; the parts that a search needs are read when it does.
+
+        FileNotFoundError if there is no such file, a SolarError if it is damaged.
+        """
+        try:
+            with path.open("rb") as file:
+                bits, starts, words, photos, counts = (_next_array(file) for _ in range(5))
+        except ValueError as error:
+            raise SolarError(f"{path} is damaged: restore it or build the index again.") from error
+        return cls(words, starts, photos, bits, counts)
+
+
+def inverse_frequency(
+    parts: Iterable[Postings], words: int, photos: int, power: float = 1.0
+) -> Floats:
+    """The weight of every word: log of how many photos there are for one that has it, (words,).
+
+    The published code squares it: `power` 2.
+    """
+    having = np.zeros(words, np.int64)
+    for part in parts:
+        having[part.words] += part.lengths
+    ratio = max(photos, 1) / np.maximum(having, 1).astype(np.float32)
+    weights: Floats = np.maximum(np.log(ratio), np.float32(0)) ** np.float32(power)
+    return weights
+
+
+def _next_array(file: BinaryIO) -> Any:
+    """The next array of a file, memory-mapped."""
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("another version")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    start, size = file.tell(), int(np.prod(shape)) * dtype.itemsize
+    if file.seek(0, 2) < start + size:
+        raise ValueError("cut short")
+    # Nothing cannot be mapped.
+    array = np.memmap(file, dtype, "r", start, shape) if size else np.empty(shape, dtype)
+    file.seek(start + size)
+    return array
+
+
+def _ones(bits: Bits) -> NDArray[np.int64]:
+    """How many bits are set in each row."""
+    if hasattr(np, "bitwise_count"):
+        counts: NDArray[np.uint8] = np.bitwise_count(bits)
+    else:  # before NumPy 2
+        counts = np.unpackbits(bits.view(np.uint8), axis=1)
+    total = np.zeros(len(bits), np.int64)
+    for column in counts.T:  # sums of two numbers each are slow otherwise
+        total += column
+    return total

@@ -1,0 +1,1 @@
+"""Photos with labels and pairs, as retrieval networks are trained on."""

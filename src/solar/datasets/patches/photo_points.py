@@ -1,0 +1,165 @@
+"""Photos with the keypoints found in them: what patches are cut around.
+
+Keypoints are OpenCV's SIFT. Those that show nearly the same patch as a stronger one beside them are
+left out, because training takes any two keypoints of a batch for different ones.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from solar.arrays import Floats, Pixels
+from solar.errors import SolarError
+from solar.files import replacing
+from solar.images import ImageError, Photos
+from solar.images import load as load_photo
+from solar.images.opencv import opencv
+from solar.local.patch_cutting import REGION, SMALLEST
+
+STRONGEST = 2000
+"""Keypoints of a photo that are compared with each other, the strongest first."""
+
+
+@dataclass(frozen=True)
+class PointSettings:
+    """Which keypoints to keep, and how large a patch each has.
+
+    Attributes:
+        size: Photos are shrunk to this longer side first; null keeps every pixel.
+        most: Keypoints kept of a photo at most, the strongest.
+        region: Side of a patch, as a multiple of OpenCV's keypoint size.
+        smallest: Side of a patch at least, in pixels.
+        spacing: Two patches of about one size must be this part of their side apart. A quarter is
+            where the patches of the HPatches benchmark overlap at most, by half.
+    """
+
+    size: int | None = 640
+    most: int = 300
+    region: float = REGION
+    smallest: float = SMALLEST
+    spacing: float = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class PhotoPoints:
+    """Grey photos and their keypoints."""
+
+    names: tuple[str, ...]
+    photos: tuple[Pixels, ...]  # (h, w) uint8 each
+    points: tuple[Floats, ...]  # (n, 4) float32 each: x, y, side in pixels, angle in radians
+
+
+def find_points(photo: Pixels, settings: PointSettings | None = None) -> Floats:
+    """Find keypoints, the strongest first, no two of which show nearly the same patch.
+
+    Returns:
+        (n, 4) float32: x, y, side of the patch in pixels, angle in radians.
+    """
+    settings = settings or PointSettings()
+    found = sorted(opencv().SIFT_create().detect(photo, None), key=lambda k: -k.response)
+    table = np.array(
+        [(*k.pt, max(settings.region * k.size, settings.smallest), k.angle) for k in found],
+        np.float32,
+    ).reshape(-1, 4)[:STRONGEST]
+    table[:, 3] = np.deg2rad(table[:, 3])
+    return table[_distinct(table, settings.spacing)][: settings.most]
+
+
+def collect_points(
+    photos: Photos,
+    settings: PointSettings | None = None,
+    *,
+    cache: str | Path | None = None,
+    orient: bool = True,
+    threads: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> PhotoPoints:
+    """Decode photos and find their keypoints, on all cores. Photos that cannot be read are skipped.
+
+    Args:
+        photos: What `find_photos` gave.
+        settings: Which keypoints to keep.
+        cache: A `.npz` to write the keypoints to, and to read them from if it was made from the
+            same photos with the same settings.
+        orient: Turn photos upright by their EXIF orientation.
+        threads: Default: one per core.
+        progress: Called with the number of photos done so far.
+
+    Raises:
+        SolarError: No photo can be read, or OpenCV is not installed.
+    """
+    settings = settings or PointSettings()
+    key = _key(photos, settings, orient)
+    known = _read_cache(cache, key, len(photos)) if cache is not None else None
+    if known is None:
+        opencv()
+
+    def one(number: int) -> tuple[Pixels, Floats] | None:
+        try:
+            pixels = load_photo(photos.read(number), settings.size, orient=orient).pixels
+        except ImageError:
+            return None
+        grey = np.asarray(Image.fromarray(pixels).convert("L"))
+        return grey, find_points(grey, settings) if known is None else known[number]
+
+    results: list[tuple[Pixels, Floats] | None] = []
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        for result in pool.map(one, range(len(photos))):
+            results.append(result)
+            if progress is not None:
+                progress(len(results))
+    if cache is not None and known is None:
+        _write_cache(cache, key, [r[1] if r else np.empty((0, 4), np.float32) for r in results])
+    kept = [(name, *r) for name, r in zip(photos.names, results, strict=True) if r is not None]
+    if not kept:
+        raise SolarError(f"None of {len(photos)} photos can be read, such as {photos.names[0]}.")
+    names, greys, points = zip(*kept, strict=True)
+    return PhotoPoints(names, greys, points)
+
+
+def _distinct(table: Floats, spacing: float) -> npt.NDArray[np.bool_]:
+    """Which patches show something else than every stronger one: (n, 4) to (n,)."""
+    x, y, side = table[:, 0], table[:, 1], table[:, 2]
+    near = spacing * np.minimum(side[:, None], side)
+    alike = np.maximum(side[:, None], side) < 1.5 * np.minimum(side[:, None], side)
+    apart = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2
+    clash = (apart < near**2) & alike
+    return np.asarray(~np.tril(clash, -1).any(1))
+
+
+# The cache.
+
+
+def _key(photos: Photos, settings: PointSettings, orient: bool) -> str:
+    text = repr((photos.names, settings, orient, [_stamp(place) for place in photos.places]))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _stamp(place: Path | tuple[Path, int, int]) -> tuple[int, ...]:
+    if isinstance(place, Path):
+        return (place.stat().st_size,) if place.exists() else ()
+    return place[1:]
+
+
+def _read_cache(path: str | Path, key: str, photos: int) -> list[Floats] | None:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if str(file["key"]) != key or len(file["counts"]) != photos:
+                return None
+            return np.split(file["points"], np.cumsum(file["counts"])[:-1])
+    except (OSError, ValueError, KeyError, BadZipFile):
+        return None  # not there, or not whole: found again and written anew
+
+
+def _write_cache(path: str | Path, key: str, points: Sequence[Floats]) -> None:
+    counts = np.array([len(p) for p in points], np.int64)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, key=np.array(key), counts=counts, points=np.concatenate(points))

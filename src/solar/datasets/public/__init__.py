@@ -1,0 +1,1 @@
+"""Public datasets: what they consist of, downloads, checks, ground truths."""

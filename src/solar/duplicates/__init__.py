@@ -1,0 +1,1 @@
+"""Photos that are copies, crops or near repetitions of each other."""

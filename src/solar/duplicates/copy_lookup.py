@@ -1,0 +1,240 @@
+"""Which photos of an index one photo is a copy or a crop of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.arrays import Vectors
+from solar.duplicates.crop_fit import PART, are_parts, best_windows, copy_ways, patterns
+from solar.duplicates.orientations import ALIKE, SHAPE, invariant
+from solar.duplicates.relation import SETTINGS, PhotoComparer
+from solar.duplicates.report import COPIES, KINDS, Relation
+from solar.duplicates.small_pictures import small_picture, small_pictures
+from solar.errors import SolarError
+from solar.images import ImageError, Photos, Source
+from solar.images.roots import expanded
+from solar.ranking.verify import index_verifier
+from solar.storage.protocol import Engine
+
+if TYPE_CHECKING:
+    from solar.index.index import Index
+    from solar.index.sync import Changes
+
+
+K = 20
+"""Neighbours by descriptor that are looked at."""
+
+_Candidate: TypeAlias = tuple[str, Callable[[], Source] | None, npt.NDArray[np.uint8], float]
+
+
+@dataclass(frozen=True)
+class FoundCopy:
+    """A photo of an index that another is made from, or that is made from it.
+
+    Attributes:
+        path: The indexed photo.
+        relation: How the photo that was asked for, b, is related to it, a.
+    """
+
+    path: str
+    relation: Relation
+
+    @property
+    def whole(self) -> bool:
+        """Whether the indexed photo shows all of the one that was asked for."""
+        return self.relation.within[1]
+
+    def __str__(self) -> str:
+        if self.relation.kind == "exact":
+            return f"the same picture as {self.path}"
+        if self.whole:
+            return f"a {self.relation.kind} of {self.path}: {self.relation.how}"
+        return f"not all of it is in {self.path}: {self.relation.why}"
+
+
+class CopyFinder:
+    """Answers for one photo after the other; the small pictures of the index stay in memory.
+
+    The first one reads a small picture of every indexed photo that has none yet. Photos that were
+    noted count like those of the index, until the index changes.
+
+    Args:
+        index: An index of vectors. A SolarError if it is unknown where its photos are, or OpenCV is
+            not installed.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index, self._engine = index, index.engine
+        self._load()
+
+    def _load(self) -> None:
+        engine = self._engine
+        self._state = _state(engine)
+        verifier = index_verifier(engine, SETTINGS)
+        assert verifier.cache is not None
+        self._comparer = PhotoComparer(verifier, places=False)
+        self._names = [photo.path for photos in engine.photos() for photo in photos]
+        self._rows = {name: row for row, name in enumerate(self._names)}
+        folder = verifier.cache.folder.parent
+        self._small = small_pictures(self._names, engine.roots.find, folder)
+        blocks = [np.empty((0, SHAPE), np.float32), *self._small.shapes()]
+        self._shapes = np.concatenate(blocks)
+        self._noted: list[tuple[str, Callable[[], Source], npt.NDArray[np.uint8]]] = []
+        self._noted_vectors = _GrowingRows(engine.spec.dim)
+        self._noted_shapes = _GrowingRows(SHAPE)
+
+    def find(self, photo: Source, vector: Vectors | None = None) -> list[FoundCopy]:
+        """The indexed photos that a photo is a copy or a crop of, or they of it, best first.
+
+        A SolarError if it cannot be read. Indexed photos that cannot be are passed over.
+
+        Args:
+            photo: A path, the bytes of a file, a PIL image, an array.
+            vector: Its descriptor (dim,), if it is known.
+        """
+        if self._state != _state(self._engine):
+            self._load()
+        vector = self._index.describe(photo) if vector is None else vector
+        path = expanded(Path(photo)) if isinstance(photo, str | os.PathLike) else None
+        own = None if path is None else self._index.roots.name_of(path)
+        picture, *_ = small_picture(photo)
+        asked = self._comparer.given(photo)
+        found = []
+        candidates = [one for one in self._candidates(picture, vector) if one[0] != own]
+        if not candidates:
+            return []
+        pictures = np.stack([one[2] for one in candidates])
+        ways = copy_ways(pictures, np.broadcast_to(picture, pictures.shape)).tolist()
+        parts = _parts(picture, pictures).tolist()
+        for (name, other, _, score), way, part in zip(candidates, ways, parts, strict=True):
+            if way < 0 and not part:
+                continue
+            try:
+                comparer = self._comparer
+                compared = comparer.photo(name) if other is None else comparer.given(other())
+                relation = comparer.relation(compared, asked, way, part=part)
+            except SolarError:
+                continue
+            if relation is not None and relation.kind in COPIES:
+                rank = KINDS.index(relation.kind), -score
+                found.append((rank, FoundCopy(name, replace(relation, score=score))))
+        return [copy for _, copy in sorted(found, key=lambda one: one[0])]
+
+    def note(self, name: str, read: Callable[[], Source], vector: Vectors) -> None:
+        """Have a photo count that will be in the index soon; it is read again when it is needed."""
+        picture, *_ = small_picture(read())
+        self._noted.append((name, read, picture))
+        self._noted_vectors.append(vector)
+        self._noted_shapes.append(invariant(picture[None])[0])
+
+    def _candidates(self, picture: npt.NDArray[np.uint8], vector: Vectors) -> list[_Candidate]:
+        """Names, files where they are not in the index, small pictures, and similarities."""
+        shape = invariant(picture[None])[0]
+        [hits] = self._engine.search(vector[None], K, ())
+        scores = {hit.path: hit.score for hit in hits}
+        nearest = _best(self._shapes @ shape, ALIKE)
+        names = list(dict.fromkeys([*scores, *(self._names[row] for row in nearest)]))
+        more = self._engine.lookup([name for name in names if name not in scores])
+        scores |= {name: float(row @ vector) for name, (_, row) in more.items()}
+        known: list[_Candidate] = [
+            (name, None, self._small.pixels([self._rows[name]])[0], scores[name])
+            for name in names
+            if name in self._rows and name in scores
+        ]
+        return [*known, *self._noted_candidates(shape, vector)]
+
+    def _noted_candidates(self, shape: Vectors, vector: Vectors) -> list[_Candidate]:
+        """As many of the noted photos as of those in the index."""
+        if not self._noted:
+            return []
+        scores = self._noted_vectors.rows @ vector
+        alike = self._noted_shapes.rows @ shape
+        rows = dict.fromkeys([*_best(scores, K), *_best(alike, ALIKE)])
+        return [(*self._noted[row], float(scores[row])) for row in rows]
+
+
+class _GrowingRows:
+    """Rows (n, dim), to which others are added; they are copied now and then only."""
+
+    def __init__(self, dim: int) -> None:
+        self._room, self._count = np.empty((64, dim), np.float32), 0
+
+    @property
+    def rows(self) -> Vectors:
+        return self._room[: self._count]
+
+    def append(self, row: Vectors) -> None:
+        if self._count == len(self._room):
+            self._room = np.concatenate([self._room, np.empty_like(self._room)])
+        self._room[self._count] = row
+        self._count += 1
+
+
+def _best(scores: Vectors, k: int) -> list[int]:
+    best: list[int] = np.argsort(-scores, kind="stable")[:k].tolist()
+    return best
+
+
+def _parts(picture: npt.NDArray[np.uint8], others: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Which small pictures (n, 32, 32) may show a part of this one, or this one a part of them."""
+    mine, theirs = patterns(picture[None]), patterns(others)
+    found = [best_windows(picture, theirs), *(best_windows(other, mine) for other in others)]
+    scores, which, mirror = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    repeated = np.repeat(picture[None], len(others), axis=0)
+    wholes, parts = np.concatenate([repeated, others]), np.concatenate([others, repeated])
+    likely = np.flatnonzero(scores >= PART)
+    alike = np.zeros(len(scores), bool)
+    alike[likely] = are_parts(*(of[likely] for of in (wholes, parts, which, mirror)))
+    inside, around = alike.reshape(2, -1)
+    either: npt.NDArray[np.bool_] = inside | around
+    return either
+
+
+def without_copies(
+    index: Index, photos: Photos, changes: Changes
+) -> tuple[Changes, dict[str, str]]:
+    """Leave out new photos that are copies or crops of indexed ones, or of each other.
+
+    For `solar.index.add.add`. The index does not remember these: when the original is gone, they
+    are as new as before.
+
+    Returns:
+        The changes without them; and those left out, with what each is a copy of.
+    """
+    finder = CopyFinder(index)
+    copies: dict[str, str] = {}
+    for name in changes.new:
+        if name in changes.copied:
+            copies[name] = f"the same file as {changes.copied[name]}"
+            continue
+        read = partial(photos.read, photos.numbers[name])
+        try:
+            photo = read()
+            vector = index.describe(photo)
+            found = next((one for one in finder.find(photo, vector) if one.whole), None)
+            if found is not None:
+                copies[name] = str(found)
+            else:
+                finder.note(name, read, vector)
+        except ImageError:
+            continue  # what is wrong with it is told when it is described
+    left = replace(
+        changes,
+        new=tuple(name for name in changes.new if name not in copies),
+        copied={name: like for name, like in changes.copied.items() if name not in copies},
+    )
+    return left, copies
+
+
+def _state(engine: Engine) -> int:
+    """What changes when an index does: in a folder its version, elsewhere the number of photos."""
+    version: int | None = getattr(engine, "version", None)
+    return len(engine) if version is None else version

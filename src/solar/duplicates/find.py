@@ -1,0 +1,264 @@
+"""The same photo, the same moment, the same place: groups of related photos in a collection.
+
+Every photo is opened once for a small picture. Descriptors and small pictures name candidates; the
+relation of each is decided from pixels and keypoints, and noted in a file, so that a run that was
+stopped goes on and ends with the same report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from solar import __version__
+from solar.describe.progress import Progress, counted
+from solar.duplicates.blas_threads import one_core_each
+from solar.duplicates.candidates import DuplicateCandidates, candidates
+from solar.duplicates.groups import groups_of, photo_facts
+from solar.duplicates.relation import SETTINGS, PhotoComparer
+from solar.duplicates.report import (
+    KINDS,
+    DuplicateGroup,
+    DuplicatePhoto,
+    DuplicateReport,
+    Relation,
+)
+from solar.duplicates.small_pictures import small_pictures
+from solar.errors import SolarError, and_more
+from solar.files import make_folder, regular, replacing, unwritable
+from solar.index.embeddings import (
+    Described,
+    DescribedCollection,
+    are_photos,
+    described,
+    held,
+    refuse_score,
+    split_options,
+    working,
+)
+from solar.sfm.pair_verification import verifier_of
+
+_BLOCK = 128  # pairs that a stop costs at the most
+_SEEN_FILE = "duplicates-seen.bin"
+_KEY = 32
+_UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True)
+class DuplicateSettings:
+    """What `duplicates` looks for.
+
+    Attributes:
+        kinds: Which groups to give: `exact`, `copy`, `crop`, `burst`, `place`.
+        k: Number of nearest neighbours to compare each photo with.
+        min_score: Minimum cosine similarity of two photos of one place.
+        new: Only groups with photos that were added to the index since the last time.
+    """
+
+    kinds: Sequence[str] = KINDS
+    k: int = 20
+    min_score: float = 0.7
+    new: bool = False
+
+    def __post_init__(self) -> None:
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise SolarError(f"There is no kind {kind!r}: choose from {', '.join(KINDS)}.")
+        if not self.kinds:
+            raise SolarError(f"Name a kind to look for: {', '.join(KINDS)}.")
+        if self.k < 1:
+            raise SolarError("Duplicates need neighbours: k must be 1 or more.")
+        refuse_score(self.min_score)
+
+
+def duplicates(
+    source: Described,
+    settings: DuplicateSettings | None = None,
+    *,
+    photos: str | Path | None = None,
+    work: str | Path | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> DuplicateReport:
+    """Group photos that are copies of each other, or show the same place.
+
+    Nothing is deleted or moved. Memory holds small pictures and a few blocks of descriptors.
+
+    Example:
+        >>> for group in duplicates("photos.solar", kinds=["exact", "copy"]):  # doctest: +SKIP
+        ...     print(group.kind, group.keep, group.rest)
+
+    Args:
+        source: An index or its address, a store, or photos: a folder, a list or a tar shard.
+        settings: What to look for.
+        photos: Where the photos of an index or a store are, if they have moved.
+        work: A folder for unfinished work, from which another run can resume. Default: temporary.
+        progress: Called with the step, what is done, and the total.
+        **options: Fields of `DuplicateSettings` by name; others say how to describe photos, as for
+            `solar.extract`: `model`, `device`, `size`, ….
+
+    Returns:
+        A report whose groups are made while they are walked through, once; `write` keeps it. When
+        the last was given, the photos count as seen for `new`.
+
+    Raises:
+        SolarError: There is no such collection, kind or model, it is unknown where the photos are,
+            OpenCV is not installed, or the disk is full.
+    """
+    settings, describing = split_options(settings or DuplicateSettings(), options)
+    refuse_new(source, settings)
+    with ExitStack() as stack:
+        folder = stack.enter_context(working(work))
+        found = described(source, folder, **describing).moved_to(photos)
+        groups = held(stack.pop_all(), _groups(found, settings, folder, progress))
+    return DuplicateReport(len(found), groups, found.roots, tuple(settings.kinds))
+
+
+def refuse_new(source: Described, settings: DuplicateSettings) -> None:
+    """A SolarError if only new photos are asked for of photos that no index remembers."""
+    if settings.new and are_photos(source):
+        raise SolarError(
+            f"`new=True` needs an index, but {source} is not one: leave it out, or make an index "
+            "with `solar index build`."
+        )
+
+
+def _groups(
+    photos: DescribedCollection,
+    settings: DuplicateSettings,
+    folder: Path,
+    progress: Progress | None,
+) -> Iterable[DuplicateGroup]:
+    if not len(photos):  # of which nothing can be mapped
+        _note_seen(photos.local, [])
+        return
+    verifier = verifier_of(photos, SETTINGS)  # what would go wrong is told before any work
+    seen = _seen(photos) if settings.new else set[bytes]()
+    small = small_pictures(photos.names, photos.roots.find, photos.local, progress)
+    asked = np.array([row for row, key in enumerate(small.keys) if key not in seen], np.int64)
+    places = bool({"burst", "place"} & set(settings.kinds))
+    pairs = candidates(
+        photos,
+        small,
+        asked,
+        folder,
+        k=settings.k,
+        place_score=settings.min_score if places else None,
+        progress=progress,
+    )
+    comparer = PhotoComparer(verifier, places=places)
+    related = list(_decided(photos, pairs, comparer, folder, progress))
+
+    def facts(row: int) -> DuplicatePhoto:
+        name = photos.names[row]
+        try:
+            return photo_facts(name, photos.roots.find(name))
+        except SolarError:
+            return DuplicatePhoto(name, *small.size(row), 0)
+
+    yield from groups_of(related, settings.kinds, facts)
+    _note_seen(photos.local, small.keys)
+
+
+def _decided(
+    photos: DescribedCollection,
+    pairs: DuplicateCandidates,
+    comparer: PhotoComparer,
+    folder: Path,
+    progress: Progress | None,
+) -> Iterator[Relation]:
+    """The related ones of the pairs; what an earlier run decided is read from a file."""
+    names = photos.names
+    errors: dict[int, str] = {}
+
+    def decide(number: int) -> dict[str, Any] | str | None:
+        a, b, way, part, place, score = pairs[number].item()
+        try:
+            first, second = comparer.photo(names[a]), comparer.photo(names[b])
+            found = comparer.relation(first, second, way, part=part, place=place)
+        except SolarError as error:
+            errors[number] = str(error)
+            return _UNREADABLE
+        if found is None:
+            return None
+        return asdict(replace(found, a=a, b=b, score=round(score, 4)))
+
+    where = photos.roots.stored()
+    settings = f"{__version__} {photos.digest} {where} {comparer.places}"
+    digest = hashlib.sha256(settings.encode("utf-8", "surrogateescape"))
+    digest.update(pairs.tobytes())
+    key = digest.hexdigest()[:16]
+    file = folder / f"relations-{key}.jsonl"
+    try:
+        with (
+            file.open("a+b") as out,
+            one_core_each(),
+            ThreadPoolExecutor(os.cpu_count() or 1) as threads,
+        ):
+            done = _resumed(out)
+            advance = counted(progress, "Deciding", len(pairs), done)
+            for first in range(done, len(pairs), _BLOCK):
+                block = range(first, min(first + _BLOCK, len(pairs)))
+                lines = [
+                    json.dumps([number, found])
+                    for number, found in zip(block, threads.map(decide, block), strict=True)
+                ]
+                out.write(("\n".join(lines) + "\n").encode())
+                out.flush()
+                advance(len(block))
+    except OSError as error:
+        raise unwritable(file, error) from error
+    with file.open("rb") as lines_of:
+        for line in lines_of:
+            number, found = json.loads(line)
+            if found == _UNREADABLE and number < done:  # in an earlier run; it may be back
+                found = decide(number)
+            if isinstance(found, dict):
+                yield Relation.from_dict(found)
+    if errors:
+        warnings.warn(f"Not compared: {and_more(errors.values())}", stacklevel=3)
+
+
+def _resumed(file: Any) -> int:
+    """How many pairs a file has whole lines for; what follows them is cut off."""
+    file.seek(0)
+    whole, count = 0, 0
+    for line in file:
+        if not line.endswith(b"\n") or not line.startswith(f"[{count},".encode()):
+            break
+        whole += len(line)
+        count += 1
+    file.truncate(whole)
+    file.seek(0, os.SEEK_END)
+    return count
+
+
+def _seen(photos: DescribedCollection) -> set[bytes]:
+    """The keys of photos that a finished run has looked at; a SolarError if there was none."""
+    file = photos.local / _SEEN_FILE
+    try:
+        content = regular(file).read_bytes()
+    except FileNotFoundError:
+        raise SolarError(
+            "`new=True` needs an index in a folder that was searched for duplicates before: run "
+            "without it the first time."
+        ) from None
+    except OSError as error:
+        raise SolarError(f"{file} cannot be read: {error.strerror or error}.") from error
+    return {content[at : at + _KEY] for at in range(0, len(content), _KEY)}
+
+
+def _note_seen(folder: Path, keys: Sequence[bytes]) -> None:
+    make_folder(folder)
+    with replacing(folder / _SEEN_FILE, durable=False) as temporary:
+        temporary.write_bytes(b"".join(keys))

@@ -1,0 +1,155 @@
+"""What describing a photo costs: time, peak memory, and the size of a million descriptors.
+
+Each model is measured in its own process (`python -m solar.evaluation.paper.speed`), because the
+peak of a process never goes down again.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from solar.errors import SolarError
+from solar.evaluation.paper.published import COSTS, DISTRACTORS
+from solar.evaluation.table_text import Table, number
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What one model costs here.
+
+    Attributes:
+        name: The model.
+        where: The device.
+        seconds: To describe a photo of 4:3 that is in memory, at all scales: the median of `runs`.
+        peak: Bytes, at most: of the process, or on a GPU of its memory.
+        parameters: Learnt numbers.
+        descriptors: Bytes that float32 descriptors of the paper's million distractors take.
+        size: Longest side of the photo.
+        scales: Its scales.
+        runs: How often it was described, after a first time that does not count.
+    """
+
+    name: str
+    where: str
+    seconds: float
+    peak: int
+    parameters: int
+    descriptors: int
+    size: int
+    scales: tuple[float, ...]
+    runs: int
+
+
+def measure_speed(
+    model: str,
+    *,
+    name: str | None = None,
+    size: int | None = None,
+    scales: Sequence[float] | None = None,
+    device: str | None = None,
+    runs: int = 5,
+) -> Speed:
+    """Measure a model in a fresh process.
+
+    Args:
+        model: What `solar.load` takes.
+        name: What to call it.
+        size: Longest side of the photo; default: the model's.
+        scales: Default: the model's.
+        device: `cpu` or `cuda`; found out if not given.
+        runs: How often to describe.
+
+    Raises:
+        SolarError: The model cannot be loaded, or does not describe photos.
+    """
+    how = {"size": size, "scales": scales, "device": device}
+    told = json.dumps({"model": model, "name": name or model, "runs": runs, "how": how})
+    command = [sys.executable, "-m", __name__, told]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 2:
+        raise SolarError(done.stderr.strip().splitlines()[-1])
+    if done.returncode:
+        raise SolarError(f"Measuring {model} failed: {(done.stderr.strip() or 'killed')[-300:]}")
+    found = json.loads(done.stdout)
+    return Speed(**{**found, "scales": tuple(found["scales"])})
+
+
+def _measure_here(model: str, name: str, runs: int, how: dict[str, Any]) -> Speed:
+    import numpy as np
+    import torch
+
+    from solar.describe.pipeline import describer
+    from solar.describe.settings import Settings
+    from solar.models import retrieval_model
+
+    net = retrieval_model(model, device=how["device"])
+    settings = Settings.of(net, **how)
+    describe = describer(net, settings)
+    shape = (1, settings.size * 3 // 4, settings.size, 3)
+    photo = torch.from_numpy(np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8))
+    times = []
+    on_gpu = settings.device == "cuda"
+    for _ in range(runs + (3 if on_gpu else 1)):  # a GPU records its third run
+        start = perf_counter()
+        describe(photo).cpu()
+        times.append(perf_counter() - start)
+    return Speed(
+        name,
+        torch.cuda.get_device_name() if on_gpu else "processor",
+        median(times[-runs:]),
+        torch.cuda.max_memory_allocated() if on_gpu else _peak(),
+        sum(parameter.numel() for parameter in net.parameters()),
+        DISTRACTORS * net.dim * 4,
+        settings.size,
+        settings.scales,
+        runs,
+    )
+
+
+def _peak() -> int:
+    """Bytes that this process has held at most; 0 where the system does not tell."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def to_table(found: Sequence[Speed]) -> Table:
+    """Render, below what the paper says."""
+    head = [["Method"], ["device"], ["s per photo"], ["peak GiB"], ["M parameters"], ["GiB for 1M"]]
+    published = [
+        [one.name, one.where, one.seconds, "", "", number(one.descriptors)] for one in COSTS
+    ]
+    measured = [
+        [
+            f"→ {one.name}",
+            one.where,
+            number(one.seconds, 3),
+            number(one.peak / 2**30, 2) if one.peak else "",
+            number(one.parameters / 1e6),
+            number(one.descriptors / 2**30),
+        ]
+        for one in found
+    ]
+    note = "Published rows first; → marks what was measured here, one photo at a time."
+    return Table(head, [published, measured] if measured else [published], note)
+
+
+def to_json(found: Sequence[Speed]) -> dict[str, Any]:
+    """The same for a program."""
+    return {"published": [*map(asdict, COSTS)], "measured": [*map(asdict, found)]}
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(json.dumps(asdict(_measure_here(**json.loads(sys.argv[1])))))
+    except SolarError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)

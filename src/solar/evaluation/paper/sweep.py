@@ -1,0 +1,189 @@
+"""mAP against the exponent p of GeM pooling (the paper's figure 5), in one pass over the photos."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from solar.describe.shared_backbone import extract_together
+from solar.describe.store import Store
+from solar.errors import SolarError
+from solar.evaluation.collection import DescribedSet, open_collection
+from solar.evaluation.described_photos import ModelDescriber
+from solar.evaluation.result import Evaluation
+from solar.evaluation.settings import EvaluationSettings
+from solar.evaluation.table_text import Table, number
+from solar.images import Box, Photos
+from solar.models import RetrievalNet, retrieval_model
+from solar.models.checkpoint import known_fingerprints
+from solar.nn import GeM
+
+EXPONENTS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0)
+"""From the average to nearly the maximum, closest where networks end up."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One model with every exponent.
+
+    Attributes:
+        model: Its name.
+        learnt: The exponent it was trained to; None where it has one per channel.
+        evaluations: Exponent to what was measured with it, ascending.
+        out_of_range: Exponents that take a photo's activations out of the range of float32, so that
+            it has no descriptor.
+    """
+
+    model: str
+    learnt: float | None
+    evaluations: Mapping[float, Evaluation]
+    out_of_range: tuple[float, ...] = ()
+
+    @property
+    def protocols(self) -> list[str]:
+        """Such as `medium`; `all` for a set without protocols."""
+        return list(next(iter(self.evaluations.values())).protocols)
+
+
+def sweep_p(
+    what: str | Path,
+    model: RetrievalNet | str | Path,
+    exponents: Sequence[float] = EXPONENTS,
+    *,
+    name: str | None = None,
+    settings: EvaluationSettings | None = None,
+    **options: Any,
+) -> Sweep:
+    """Evaluate a model with other exponents in its pooling than the one it has learnt.
+
+    The backbone runs once per photo and scale; pooling, whitening and norms run for each exponent.
+    Every number is the one that `evaluate` gives for the model with that exponent. Powers are taken
+    in float32, as published, so large exponents lose small activations (the fall of the paper's
+    curves beyond 20) and may overflow with large ones, which is reported.
+
+    Args:
+        what: As `evaluate` takes it.
+        model: A network that pools with GeM.
+        exponents: Positive; the learnt one is added.
+        name: What to call the model; what it was loaded from, if not given.
+        settings: How to do it. There are no features, and distractors are photos: descriptors are
+            of one exponent only. A cache holds a store per exponent.
+        options: Fields of `EvaluationSettings`, in place of those of `settings`.
+
+    Raises:
+        SolarError: The model does not pool with GeM, an exponent is not positive, or the set cannot
+            be evaluated.
+    """
+    if not exponents or any(not 0 < p < float("inf") for p in exponents):
+        raise SolarError("A sweep needs one exponent or more, all of them positive.")
+    given = replace(settings or EvaluationSettings(), **options).without_features("A sweep")
+    net = retrieval_model(model, device=given.device)
+    learnt = learnt_exponent(net)
+    powers = sorted({float(p) for p in exponents} | ({learnt} if learnt is not None else set()))
+    found, out_of_range = {}, []
+    with given.caching() as how:
+        each = [ModelDescriber(with_exponent(net, p), how) for p in powers]
+        for which, p in enumerate(powers):
+            described = open_collection(what, _Together(each, which), how)
+            if _all_finite(described):
+                found[p] = described.measure(how)
+            else:
+                out_of_range.append(p)
+    if not found:
+        raise SolarError("With every exponent, activations overflow float32: choose smaller ones.")
+    return Sweep(name or str(model), learnt, found, tuple(out_of_range))
+
+
+def _all_finite(described: DescribedSet) -> bool:
+    """Whether no row is all zeros: what `extract_together` makes of one that is not finite."""
+    for part in (described.database, described.queries, described.distractors):
+        rows = None if part is None else part.rows
+        blocks = rows.shard_arrays() if isinstance(rows, Store) else [] if rows is None else [rows]
+        if not all(block.any(axis=1).all() for block in blocks):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Together:
+    """Describes for all exponents at once what is asked for with one of them."""
+
+    each: Sequence[ModelDescriber]
+    which: int
+
+    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
+        if self.which == 0:
+            settings = self.each[0].settings
+            with known_fingerprints({one.model: one.fingerprint for one in self.each}):
+                extract_together(
+                    photos,
+                    [one.place(photos, boxes) for one in self.each],
+                    [one.model for one in self.each],
+                    size=settings.size,
+                    scales=settings.scales,
+                    boxes=boxes,
+                    progress=settings.progress,
+                )
+        return Store.open(self.each[self.which].place(photos, boxes))
+
+
+def learnt_exponent(net: RetrievalNet) -> float | None:
+    """The exponent of a network's GeM, a SolarError if it has none; None for one per channel."""
+    p = _gem(net).p
+    return float(p.item()) if p.numel() == 1 else None
+
+
+def with_exponent(net: RetrievalNet, p: float) -> RetrievalNet:
+    """The same network with another exponent; all but the pooling is shared with the first."""
+    shared = {id(part): part for name, part in net.named_children() if name != "pool"}
+    other = copy.deepcopy(net, shared)
+    _gem(other).p.data.fill_(p)
+    return other
+
+
+def _gem(net: RetrievalNet) -> GeM:
+    for part in net.pool.modules():
+        if isinstance(part, GeM):
+            return part
+    raise SolarError(f"A network that pools with {net.config.pooling} has no exponent p to sweep.")
+
+
+def to_table(sweeps: Mapping[str, Sequence[Sweep]]) -> Table:
+    """Render: a row per exponent, mAP in percent for each set, protocol and model."""
+    each = [(name, one) for name, many in sweeps.items() for one in many]
+    head: list[tuple[str, ...]] = [("p",)]
+    columns: list[tuple[Sweep, str]] = []
+    for name, one in each:
+        for protocol in one.protocols:
+            shown = () if protocol == "all" else (protocol.capitalize(),)
+            head.append((name, one.model, *shown))
+            columns.append((one, protocol))
+    rows = [
+        [f"{p:.4g}{'*' * any(p == one.learnt for _, one in each)}"]
+        + [_cell(one.evaluations.get(p), protocol) for one, protocol in columns]
+        for p in sorted({p for _, one in each for p in one.evaluations})
+    ]
+    note = "mAP in percent against the exponent p of GeM; * is the model's own."
+    if out := [f"{p:g}" for p in sorted({p for _, one in each for p in one.out_of_range})]:
+        note += f" Out of the range of float32 for some photo: p = {', '.join(out)}."
+    return Table(head, [rows], note)
+
+
+def _cell(found: Evaluation | None, protocol: str) -> str:
+    return "" if found is None else number(100 * found.mean("AP", protocol), 2)
+
+
+def to_json(sweeps: Mapping[str, Sequence[Sweep]]) -> dict[str, Any]:
+    """The same for a program: set to model to the learnt p and the means for every p."""
+    return {
+        name: {
+            one.model: {
+                "learnt": one.learnt,
+                "out_of_range": list(one.out_of_range),
+                "sweep": [{"p": p, **found.to_dict()} for p, found in one.evaluations.items()],
+            }
+            for one in many
+        }
+        for name, many in sweeps.items()
+    }

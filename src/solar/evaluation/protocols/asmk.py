@@ -1,0 +1,190 @@
+"""Evaluate ASMK* with local features in place of one vector per photo."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from solar.arrays import Ints
+from solar.asmk import folder as asmk_folder
+from solar.asmk.build import KEYPOINTS, SIZE, Finder, learn_words, read_codebook
+from solar.asmk.codebook import Codebook
+from solar.asmk.folder import AsmkFolder
+from solar.asmk.kernel import REGIONAL, Kernel, Signatures, aggregate
+from solar.asmk.regions import PhotoRegions, read_regions
+from solar.datasets.labelled.photo_labels import labelled_photos
+from solar.errors import SolarError
+from solar.evaluation.labelled import label_groups, measure_labels
+from solar.evaluation.metrics import AP_CONVENTIONS
+from solar.evaluation.protocols.revisited import answers_of, measure_ground_truth
+from solar.evaluation.protocols.truth_photos import find_truth, truth_photos
+from solar.evaluation.result import Evaluation
+from solar.evaluation.settings import EvaluationSettings
+from solar.images import Box, Photos, find_photos
+from solar.local.features import local_features, local_model, local_name
+from solar.storage.types import DescriptorSpec
+
+_DISTRACTORS = "distractors:"  # before their names, which may be those of other photos
+
+
+def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
+    """Rank a set with a ground truth, or labelled photos, by ASMK*; see `evaluate`.
+
+    A photo that shares nothing with a query comes after all that do.
+    """
+    assert settings.cache is not None
+    _refuse(settings)
+    truth = find_truth(what, settings)
+    boxes: Mapping[str, Box] = {}
+    labels: list[str] = []
+    if truth is not None:
+        database, queries, boxes = truth_photos(str(what), truth, settings.root)
+    else:
+        database, labels = labelled_photos(Path(what), settings.root)
+        queries = database
+    model = local_model(settings.local_features)
+    regions = _regions(what, database, settings)
+    place = Path(settings.cache, "local")
+    finder = Finder(model, KEYPOINTS, settings.size or SIZE, place, regions)
+    codebook, whose = _codebook(database, finder, settings)
+    with tempfile.TemporaryDirectory(prefix="solar-asmk-") as folder:
+        index = _indexed(database, finder, codebook, settings, Path(folder, "index"))
+        if truth is not None:
+            for name, why in index.failures.items():
+                if not name.startswith(_DISTRACTORS):
+                    raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
+            asked = [
+                _asked(finder, queries, number, boxes, codebook) for number in range(len(queries))
+            ]
+            places = [
+                index.ranks(one, rows) for one, rows in zip(asked, answers_of(truth), strict=True)
+            ]
+            found = measure_ground_truth(truth, places, average=settings.average)
+        else:
+            found = _labelled(database, labels, index, finder, settings.average)
+        size = index.bytes_a_photo
+    kind = "ASMK*" if regions is None else f"R-ASMK* ({regions.kind})"
+    how = f"{kind} with {local_name(model)}, {len(codebook.words):,} visual words {whose}"
+    kept = f"{size:,} bytes per photo, longest side {finder.size} px"
+    average = AP_CONVENTIONS[settings.average]
+    return replace(found, convention=f"{how}, {kept}; AP: {average}.", failures=index.failures)
+
+
+@dataclass(frozen=True)
+class _RankedSet:
+    """An index of a set, and where photos stand in the list of a query."""
+
+    engine: AsmkFolder
+    codebook: Codebook
+    rows: Mapping[str, int]  # of the photos that were described
+    failures: Mapping[str, str]
+
+    @property
+    def bytes_a_photo(self) -> int:
+        return int(self.engine.info()["bytes_a_photo"])
+
+    def ranks(self, query: Signatures, items: Ints) -> Ints:
+        """The ranks of rows in the list of a query."""
+        [hits] = self.engine.search_signatures([query], len(self.rows))
+        listed = np.array([self.rows[hit.path] for hit in hits], np.int64)
+        place = np.full(len(self.rows), -1, np.int64)
+        place[listed] = np.arange(len(listed))
+        missing = np.flatnonzero(place < 0)
+        place[missing] = len(listed) + np.arange(len(missing))
+        return place[items]
+
+
+def _indexed(
+    database: Photos,
+    finder: Finder,
+    codebook: Codebook,
+    settings: EvaluationSettings,
+    folder: Path,
+) -> _RankedSet:
+    photos = database
+    if settings.distractors is not None:
+        if not isinstance(settings.distractors, str | Path):
+            raise SolarError("With ASMK, `distractors=` must be photos, not embeddings.")
+        others = find_photos(settings.distractors)
+        names = (f"{_DISTRACTORS}{name}" for name in others.names)
+        photos = Photos((*photos.names, *names), (*photos.places, *others.places))
+    failures = finder.look(photos, None, settings.progress)
+    described = [name for name in photos.names if name not in failures]
+    if not described:
+        raise SolarError(f"No photo could be described: {next(iter(failures.values()), 'none')}")
+    known = {"method": "asmk", "regions": finder.regions.kind if finder.regions else ""}
+    spec = DescriptorSpec(codebook.dim, local_name(finder.model), settings=known)
+    batches = finder.signatures(photos, failures, codebook, {})
+    engine = asmk_folder.create(folder, spec, codebook, batches)
+    return _RankedSet(engine, codebook, {name: n for n, name in enumerate(described)}, failures)
+
+
+def _labelled(
+    photos: Photos, labels: Sequence[str], index: _RankedSet, finder: Finder, average: str
+) -> Evaluation:
+    shown = [
+        (number, label)
+        for number, (name, label) in enumerate(zip(photos.names, labels, strict=True))
+        if name in index.rows
+    ]
+    asking, kin = label_groups([label for _, label in shown], "the photos", index.failures)
+    places, names = [], []
+    for row, members in zip(asking.tolist(), kin, strict=True):
+        number = shown[row][0]
+        asked = _asked(finder, photos, number, {}, index.codebook)
+        places.append(index.ranks(asked, members))
+        names.append(photos.names[number])
+    return measure_labels(names, asking, kin, places, average=average)
+
+
+def _asked(
+    finder: Finder, photos: Photos, number: int, boxes: Mapping[str, Box], codebook: Codebook
+) -> Signatures:
+    name, photo = photos.names[number], photos.read(number)
+    if name in boxes:
+        features = local_features(
+            photo,
+            finder.model,
+            keypoints=finder.keypoints,
+            size=finder.size,
+            box=boxes[name],
+        )
+    else:
+        features = finder.features(name, photo)
+    kernel = REGIONAL if finder.regions else Kernel()
+    return aggregate(features.descriptors, codebook, kernel.assign)
+
+
+def _regions(
+    what: str | Path, database: Photos, settings: EvaluationSettings
+) -> PhotoRegions | None:
+    """The regions of the photos; a file may have those of several sets."""
+    if settings.regions is None:
+        return None
+    regions = read_regions(settings.regions)
+    if regions.boxes is not None and not {*regions.boxes} & {*database.names}:
+        raise SolarError(
+            f"{regions.source} has no region of a photo of {what}: its photos are called "
+            f"{database.names[0]} and so on."
+        )
+    return regions
+
+
+def _codebook(photos: Photos, finder: Finder, settings: EvaluationSettings) -> tuple[Codebook, str]:
+    if settings.codebook is not None:
+        return read_codebook(settings.codebook, finder.model), "of other photos"
+    return learn_words(photos, finder), "learnt from the set itself"
+
+
+def _refuse(settings: EvaluationSettings) -> None:
+    for name, given in (
+        ("features", settings.features is not None),
+        ("protocol", settings.protocol is not None),
+        ("scales", settings.scales is not None),
+        ("compress", settings.compress == "fp16"),
+        ("backend", settings.backend not in (None, "torch")),
+    ):
+        if given:
+            raise SolarError(f"`{name}=` is for one embedding per photo: leave it out for ASMK.")

@@ -1,0 +1,99 @@
+"""UBC PhotoTour: the share of false matches at the distance that finds 95 % of the true ones."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.datasets.patches.phototour import PAIRS, PhotoTour
+from solar.describe.progress import Progress, counted
+from solar.errors import SolarError
+from solar.evaluation.protocols.patch_describers import Describe
+from solar.evaluation.protocols.patch_tasks import pair_distances
+
+CONVENTIONS = ("hardnet", "hynet")
+"""`hardnet`, as the literature reports it: negatives listed before the positive that makes it 95 %.
+`hynet`: negatives up to the distance of the positive after that one."""
+
+RECALL = 0.95
+
+_CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class PhotoTourResult:
+    """What was measured: the rate from 0 to 1; the subset is named as its folder."""
+
+    subset: str
+    fpr95: float
+    pairs: int
+    convention: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, in percent."""
+        return {
+            "subset": self.subset,
+            "FPR95": 100 * self.fpr95,
+            "pairs": self.pairs,
+            "convention": self.convention,
+        }
+
+
+def fpr95(distances: npt.ArrayLike, same: npt.ArrayLike, convention: str = "hardnet") -> float:
+    """False positive rate at 95 % recall, from (n,) distances and (n,) whether both are one point.
+
+    The conventions differ by at most one positive. At equal distances the negative comes first, so
+    the order of the pairs does not matter. A SolarError if there are not both kinds of pairs.
+    """
+    apart, positive = np.asarray(distances), np.asarray(same).astype(bool)
+    if convention not in CONVENTIONS:
+        raise SolarError(f"There is no convention {convention!r}: choose hardnet or hynet.")
+    if positive.all() or not positive.any():
+        raise SolarError("FPR95 needs pairs of the same point and pairs of different ones.")
+    near, far = np.sort(apart[positive]), np.sort(apart[~positive])
+    needed = int(np.ceil(RECALL * len(near)))
+    place = needed - 1 if convention == "hardnet" else min(needed, len(near) - 1)
+    return int(far.searchsorted(near[place], "right")) / len(far)
+
+
+def evaluate_phototour(
+    data: PhotoTour,
+    describe: Describe,
+    *,
+    pairs: int = PAIRS,
+    convention: str = "hardnet",
+    progress: Progress | None = None,
+) -> PhotoTourResult:
+    """FPR95 on the published list `m50_{pairs}_{pairs}_0.txt` of a subset.
+
+    Only its patches are described, each once: (n, 64, 64) uint8 to (n, d) float32. `progress`
+    counts the patches read. A SolarError if the subset is incomplete or damaged.
+    """
+    wanted = data.pairs(pairs)
+    used = np.unique(np.concatenate([wanted.left, wanted.right]))
+    rows = _described(data, used, describe, progress)
+    left, right = used.searchsorted(wanted.left), used.searchsorted(wanted.right)
+    rate = fpr95(pair_distances(rows, left, right), wanted.same, convention)
+    return PhotoTourResult(data.folder.resolve().name, rate, len(wanted.left), convention)
+
+
+def _described(
+    data: PhotoTour,
+    used: npt.NDArray[np.int64],
+    describe: Describe,
+    progress: Progress | None,
+) -> npt.NDArray[np.float32]:
+    found, waiting = [], []
+    seen, advance = 0, counted(progress, "Describing", len(data.points))
+    for chunk in data.chunks():
+        low, high = used.searchsorted([seen, seen + len(chunk)])
+        waiting.append(chunk[used[low:high] - seen])
+        seen += len(chunk)
+        if sum(map(len, waiting)) >= _CHUNK or seen == len(data.points):
+            patches = np.concatenate(waiting)
+            waiting = []
+            if len(patches):
+                found.append(np.asarray(describe(patches), np.float32))
+        advance(len(chunk))
+    return np.concatenate(found)

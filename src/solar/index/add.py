@@ -1,0 +1,137 @@
+"""More photos for an index of either kind: of vectors, or of local features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from solar.asmk.index import AsmkIndex
+from solar.asmk.regions import PhotoRegions, read_regions
+from solar.describe.store import Store
+from solar.describe.store_files import is_store
+from solar.errors import SolarError
+from solar.images import Photos, collect
+from solar.images.known_roots import confirm
+from solar.index.build import BuiltIndex, details, read_metadata, warn_of_unknown
+from solar.index.index import Address, Index, need_vectors
+from solar.index.photo_index import PhotoIndex
+from solar.index.sources import joined_roots, roots_known
+from solar.index.sync import Changes, apply, compare
+from solar.storage.types import Amendment
+
+if TYPE_CHECKING:
+    from solar.describe.progress import Progress
+
+
+LeaveOut: TypeAlias = Callable[[Index, Photos, Changes], tuple[Changes, dict[str, str]]]
+"""Takes some new photos out of changes, and says why of each."""
+
+
+def add(
+    sources: Sequence[str | Path],
+    address: Address,
+    *,
+    new: bool = False,
+    leave_out: LeaveOut | None = None,
+    store: str | Path | None = None,
+    metadata: str | Path | None = None,
+    progress: Progress | None = None,
+    follow: bool = True,
+    describing: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> BuiltIndex:
+    """Add photos to an index, or replace those that have changed.
+
+    What is below a root of the index is called by that; other folders become further roots. Photos
+    that the index has, also under another name, are not described again. With `new`, those whose
+    name is in the index already are left out. `leave_out` says which new photos are skipped and
+    why: `solar.duplicates.copy_lookup.without_copies` skips copies. `describing` may have
+    `regions`, a file of boxes in the photos, for an ASMK* index that was built with one. Other
+    arguments are as for `solar.index.build.build_index`.
+    """
+    index = Index.open(address, **options)
+    extra = read_metadata(metadata) if metadata else {}
+    if len(sources) == 1 and is_store(sources[0]) and not isinstance(index, AsmkIndex):
+        for option, given in {"`new=True`": new, "`leave_out=`": leave_out}.items():
+            if given:
+                raise SolarError(
+                    f"{sources[0]} is a store, which is added as a whole: leave out {option}."
+                )
+        built = _add_store(index, Store.open(sources[0]), extra)
+        warn_of_unknown(metadata, extra, built)
+        return built
+    how = dict(describing or {})
+    regions = how.pop("regions", None)
+    boxes = None if regions is None else _regions_for(index, regions)
+    photos = collect(sources, index.roots, follow=follow)
+    known = index.engine.stamps()
+    if boxes:  # a file may name photos of the whole collection
+        boxes.refuse_unknown({*photos.names, *photos.skipped, *known})
+    retry = how.get("max_pixels") is not None
+    changes = compare(index, photos, known, complete=False, retry=retry)
+    if new:
+        changes = replace(
+            changes,
+            changed=(),
+            copied={n: like for n, like in changes.copied.items() if n not in known},
+        )
+    changes = _with_facts(index, photos, changes, extra, boxes)
+    copies: dict[str, str] = {}
+    if leave_out is not None:
+        changes, copies = leave_out(need_vectors(index), photos, changes)
+    how |= {"regions": boxes} if boxes else {}
+    made = apply(index, photos, changes, store=store, extra=extra, progress=progress, **how)
+    count = len(made.new) + len(made.changed) + len(made.moved)
+    built = BuiltIndex(index, count, {**made.skipped, **copies})
+    warn_of_unknown(metadata, extra, built)
+    return built
+
+
+def _regions_for(index: PhotoIndex, regions: str | Path) -> PhotoRegions:
+    made_with = index.spec.settings.get("regions") if isinstance(index, AsmkIndex) else None
+    if made_with != "boxes":
+        raise SolarError(
+            "`regions=` needs an ASMK index that was built with a file of boxes: build one "
+            "with `solar index build --method asmk --regions FILE`."
+        )
+    found = read_regions(regions)
+    if found.kind != made_with:
+        raise SolarError("The index was built with boxes, not with a grid: give a file of boxes.")
+    return found
+
+
+def _with_facts(
+    index: PhotoIndex,
+    photos: Photos,
+    changes: Changes,
+    extra: Mapping[str, Any],
+    boxes: PhotoRegions | None,
+) -> Changes:
+    """Also those photos that stay as they are, and of which more is known now."""
+    same = set(photos.names) - {*changes.new, *changes.changed, *changes.copied, *changes.skipped}
+    more = sorted(same & {*extra, *((boxes and boxes.boxes) or ())})
+    if isinstance(index, AsmkIndex):  # which has no vectors to keep
+        return replace(changes, changed=(*changes.changed, *more))
+    found = index.engine.find(more)
+    stamps = {name: stamp for name in more if (stamp := found[name].stamp) is not None}
+    return replace(
+        changes,
+        changed=(*changes.changed, *more),
+        copied={**changes.copied, **{name: name for name in stamps}},
+        stamps={**changes.stamps, **stamps},
+        touched={n: stamp for n, stamp in changes.touched.items() if n not in more},
+    )
+
+
+def _add_store(index: PhotoIndex, store: Store, extra: Mapping[str, Any]) -> BuiltIndex:
+    vectors = need_vectors(index)
+    roots, names = joined_roots(index.roots, store.roots)
+    known = [replace(photo, path=names(photo.path)) for photo in details(store, None, {})]
+    known = [replace(photo, **extra.get(photo.path, {})) for photo in known]
+    count = vectors.add(store, known)
+    if roots != index.roots:
+        index.engine.amend(Amendment(roots=roots))
+        confirm(index.place, roots_known(store))
+    return BuiltIndex(index, count, {names(name): why for name, why in store.failures.items()})

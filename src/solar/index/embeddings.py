@@ -1,0 +1,277 @@
+"""The descriptors of a collection in one mapped file, whatever the collection is kept in.
+
+Pairs, duplicates and groups compare every photo with every other. For that, rows must be read over
+and over, and must not change meanwhile: they are copied into a file of a working folder, in pieces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.arrays import AnyFloats, Vectors
+from solar.describe.store import Store
+from solar.describe.store_files import is_store
+from solar.errors import SolarError
+from solar.files import make_folder, replacing
+from solar.images import Photos, Roots, collect
+from solar.images.exif import Position, position
+from solar.images.roots import expanded
+from solar.index.build import describe_photos
+from solar.index.exchange.hloc import SUFFIXES, read_h5
+from solar.index.index import Index, is_folder, need_vectors
+from solar.index.sources import described_rows
+from solar.local.cache import own_folder
+from solar.storage.catalogue import is_index
+from solar.weights import DEFAULT
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from solar.models import RetrievalNet
+
+
+Described: TypeAlias = "str | Path | Store | Index | DescribedCollection"
+"""An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, list or shard."""
+
+_VECTORS = "vectors.f32"
+
+S = TypeVar("S", bound="DataclassInstance")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class DescribedCollection:
+    """Photos and their descriptors.
+
+    Attributes:
+        names: The photos, each once, relative to the image folder.
+        vectors: (n, dim) float32 of unit norm, mapped.
+        digest: Of names and vectors: equal for equal collections.
+        roots: Where the photos are, as far as that is known.
+        local: The folder in which their local features are kept.
+        skipped: Photos that could not be described just now, and why.
+        known: Where photos were taken, by name, as far as an index says.
+    """
+
+    names: tuple[str, ...]
+    vectors: AnyFloats
+    digest: str
+    roots: Roots
+    local: Path
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    known: Mapping[str, Position] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """The row of each photo, by name."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    def row(self, name: str, where: object) -> int:
+        """The row of a photo that `where`, a list, names; also by its absolute path.
+
+        A SolarError if there is no such photo.
+        """
+        row = self.rows.get(name)
+        if row is None and Path(name).is_absolute():
+            row = self.rows.get(self.roots.name_of(name) or "")
+        if row is None:
+            raise SolarError(
+                f"{where} names {name!r}, but no photo of the collection has that name: use names "
+                f"like {self.names[0] if self.names else 'rome/12.jpg'!r}."
+            )
+        return row
+
+    def moved_to(self, place: str | Path | None) -> DescribedCollection:
+        """The same with its photos in another folder; as it is for None."""
+        return replace(self, roots=self.roots.moved_to(place))
+
+    def folder(self, moved: str | Path | None = None) -> Path | None:
+        """The image folder, which names are relative to; None where there is no such thing."""
+        folders = [root.folder for root in self.roots.moved_to(moved).roots if not root.name]
+        return folders[0] if len(folders) == 1 else None
+
+    def positions(self) -> npt.NDArray[np.float64]:
+        """Latitude and longitude of every photo (n, 2), NaN where neither index nor EXIF says.
+
+        A SolarError if no photo has any.
+        """
+        found = np.full((len(self), 2), np.nan)
+        for row, name in enumerate(self.names):
+            place = self.known.get(name)
+            if place is None and (photo := self.roots.find(name)) is not None:
+                place = position(photo)
+            if place is not None:
+                found[row] = place
+        if np.isnan(found).all():
+            raise SolarError("No photo has a GPS position: leave out `within=`.")
+        return found
+
+
+def refuse_score(min_score: float | None) -> None:
+    """A SolarError if no two photos could ever be that similar, or all are."""
+    if min_score is not None and not -1 <= min_score <= 1:
+        raise SolarError(
+            f"`min_score=` is a cosine similarity: give a number from -1 to 1, not {min_score:g}."
+        )
+
+
+def split_options(settings: S, options: Mapping[str, Any]) -> tuple[S, dict[str, Any]]:
+    """Settings with those options that are fields of theirs, and the other options."""
+    names = {one.name for one in fields(settings)}
+    mine = {name: value for name, value in options.items() if name in names}
+    rest = {name: value for name, value in options.items() if name not in names}
+    return replace(settings, **mine), rest
+
+
+@contextmanager
+def working(work: str | Path | None) -> Iterator[Path]:
+    """A folder for unfinished work: the given one, or a temporary one within the block."""
+    if work is not None:
+        make_folder(Path(work))
+        yield Path(work)
+        return
+    with tempfile.TemporaryDirectory(prefix="solar-", ignore_cleanup_errors=True) as scratch:
+        yield Path(scratch)
+
+
+def held(stack: ExitStack, items: Iterable[T]) -> Iterator[T]:
+    """The items; what the stack holds is there until the last was given."""
+    with stack:
+        yield from items
+
+
+def described(
+    source: Described,
+    folder: Path,
+    *,
+    model: RetrievalNet | str | Path | None = None,
+    **describing: Any,
+) -> DescribedCollection:
+    """Copy the descriptors of a collection into a working folder, bit by bit.
+
+    Args:
+        source: See `Described`. Photos are described first, into a store in the working folder
+            that another run goes on with.
+        folder: The working folder.
+        model: What describes photos; solar-r18 if not given.
+        **describing: As for `solar.extract`: `progress`, `device`, …. These two go with every
+            source.
+
+    Raises:
+        SolarError: There is nothing of the kind or no photo in it, it has no vectors or was
+            described already, or the disk is full.
+    """
+    if isinstance(source, DescribedCollection):
+        return source
+    if (photos := _photos(source)) is not None:
+        place = folder / "photos.extracting"
+        store = describe_photos(photos, model or DEFAULT, place, **describing)
+        skipped = {**photos.skipped, **store.failures}
+        if not len(store):
+            why = next(iter(skipped.values()))
+            raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
+        return replace(_copied(_rows(store, {}), folder, photos.roots), skipped=skipped)
+    for name, value in {"model": model, **describing}.items():
+        if name not in ("progress", "device") and value is not None:
+            raise SolarError(f"{source} already holds embeddings: leave out `{name}=`.")
+    if (opened := _opened(source)) is None:
+        return _copied(read_h5(str(source)), folder, Roots())
+    with opened as found:
+        kept = own_folder(found.engine) if isinstance(found, Index) else None
+        known: dict[str, Position] = {}
+        return replace(_copied(_rows(found, known), folder, found.roots, kept), known=known)
+
+
+def only_named(source: Described, folder: Path) -> DescribedCollection:
+    """The same, but photos are not described: they have names and no vectors."""
+    if (photos := _photos(source)) is None:
+        return described(source, folder)
+    nothing = np.empty((len(photos), 0), np.float32)
+    return DescribedCollection(photos.names, nothing, "", photos.roots, folder / "local")
+
+
+def are_photos(source: Described) -> bool:
+    """Whether a source must be described first: it is no index, store, or file of hloc's."""
+    if not isinstance(source, str | Path) or not is_folder(source):
+        return False
+    path = expanded(source)
+    return not (path.suffix.lower() in SUFFIXES or is_store(path) or is_index(path))
+
+
+def open_described(path: Path) -> AbstractContextManager[Store | Index] | None:
+    """The store or index in a folder; None for anything else, photos for example.
+
+    A SolarError if it is unfinished or damaged, or has no vectors.
+    """
+    if is_store(path):
+        return nullcontext(Store.open(path))
+    return need_vectors(Index.open(path)) if is_index(path) else None
+
+
+def _photos(source: Described) -> Photos | None:
+    """The photos that a source is; None for an index, a store, or a file of hloc's."""
+    if not are_photos(source):
+        return None
+    assert isinstance(source, str | Path)
+    photos = collect([expanded(source)])
+    for name in photos.names:
+        if Path(name).is_absolute():
+            raise SolarError(
+                f"{name} is an absolute path, but the names of pairs are relative to one folder: "
+                f"write all paths in {source} relative to the folder that it is in."
+            )
+    return photos
+
+
+def _opened(source: str | Path | Store | Index) -> AbstractContextManager[Store | Index] | None:
+    """The store or index that a source is; None for a file of hloc's."""
+    if isinstance(source, Store | Index):
+        return nullcontext(source)
+    if not is_folder(source):
+        return need_vectors(Index.open(source))
+    return open_described(Path(source))
+
+
+def _rows(source: Store | Index, known: dict[str, Position]) -> Iterator[tuple[list[str], Vectors]]:
+    """Names and vectors in pieces; where photos were taken is noted in `known`."""
+    for photos, vectors in described_rows(source)[1]:
+        known |= {one.path: one.position for one in photos if one.position is not None}
+        yield [photo.path for photo in photos], vectors
+
+
+def _copied(
+    pieces: Iterable[tuple[list[str], Vectors]],
+    folder: Path,
+    roots: Roots,
+    kept: Path | None = None,
+) -> DescribedCollection:
+    names: list[str] = []
+    digest, dim = hashlib.sha256(), 0
+    file = folder / _VECTORS
+    with replacing(file, durable=False) as temporary, temporary.open("wb") as out:
+        for some, vectors in pieces:
+            rows = np.ascontiguousarray(vectors, "<f4")
+            dim = rows.shape[1]
+            digest.update("\0".join([*some, ""]).encode("utf-8", "surrogateescape"))
+            digest.update(rows.data)
+            out.write(rows.data)
+            names += some
+    vectors = np.empty((0, dim), np.float32)
+    if names:
+        vectors = np.memmap(file, "<f4", "r", shape=(len(names), dim))
+    return DescribedCollection(
+        tuple(names), vectors, digest.hexdigest(), roots, kept or folder / "local"
+    )

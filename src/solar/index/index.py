@@ -1,0 +1,417 @@
+"""An index of photos by their vectors: one interface, and an engine chosen by its address."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.arrays import Vectors
+from solar.errors import SolarError
+from solar.images import Roots
+from solar.images.known_roots import confirm, confirmed_roots
+from solar.index.location import Location
+from solar.index.photo_index import Conditions, NoVectorsError, PhotoIndex, check_count
+from solar.index.sources import (
+    BATCH,
+    batches,
+    joined_roots,
+    knows_its_photos,
+    photos_of,
+    roots_known,
+    roots_of,
+    spec_of,
+)
+from solar.ranking.feedback import arranged, updated
+from solar.ranking.query import Words, as_vector, mean_vector, read_files, with_words
+from solar.ranking.results import rated
+from solar.storage.conditions import Where, parse_where
+from solar.storage.protocol import Engine
+from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo
+
+if TYPE_CHECKING:
+    from solar.describe.pipeline import QueryEncoder
+    from solar.describe.store import Store
+    from solar.images import Box
+    from solar.models import RetrievalNet
+
+
+Address: TypeAlias = str | os.PathLike[str]
+
+ENGINES = {"milvus": "solar.storage.milvus.engine"}
+"""Modules with `create` and `open_index`, by the scheme of their addresses."""
+
+FORMATS = {"asmk": "solar.asmk.index"}
+"""Modules whose `open_index` opens a folder that holds something else than vectors."""
+
+ON_GPU = "solar.storage.gpu_search"
+"""The module whose `open_index` opens a folder of vectors to be searched on a GPU."""
+
+
+def is_folder(address: Address) -> bool:
+    """Whether an index is a folder on this machine, and no address of an engine."""
+    scheme, separator, _ = str(address).partition("://")
+    return not separator or scheme not in ENGINES
+
+
+def engine_module(address: Address) -> ModuleType:
+    """The module whose `create` and `open_index` understand an address."""
+    scheme = str(address).partition("://")[0]
+    return import_module("solar.storage.folder" if is_folder(address) else ENGINES[scheme])
+
+
+def report_place(address: Address, kind: str) -> Path:
+    """Where a report of `photos.solar` is looked for: `photos.groups.json` beside it.
+
+    Any other name stays whole: `trip.2023` and `trip.2024` do not share a report.
+    """
+    place = Path(address).absolute()
+    name = place.stem if place.suffix == ".solar" else place.name
+    return place.with_name(f"{name}.{kind}.json")
+
+
+class Index(PhotoIndex):
+    """Photos that can be searched; make one with `Index.create` or `Index.open`.
+
+    Example:
+        >>> index = Index.open("photos.solar")  # doctest: +SKIP
+        >>> index.search("query.jpg", k=1, where="tag=night")  # doctest: +SKIP
+        [Hit(path='rome/12.jpg', score=0.83, …)]
+
+    Args:
+        engine: Where the vectors are.
+        model: Computes the embeddings of query photos. Default: the model named in the index.
+    """
+
+    engine: Engine
+    has_vectors: ClassVar[bool] = True
+
+    def __init__(self, engine: Engine, model: RetrievalNet | str | None = None) -> None:
+        super().__init__(engine)
+        self._given = model
+        self._device: str | None = None
+
+    @classmethod
+    def create(
+        cls,
+        address: Address,
+        source: Store | npt.ArrayLike,
+        photos: Sequence[str | Photo] | None = None,
+        *,
+        spec: DescriptorSpec | None = None,
+        roots: Roots | None = None,
+        model: RetrievalNet | str | None = None,
+        **options: Any,
+    ) -> Index:
+        """Create an index and fill it, completely or not at all.
+
+        Args:
+            address: A new folder, or `milvus://host:port/collection`.
+            source: A finished store, or vectors (n, dim).
+            photos: Their paths, or all that is known of them; a store knows its own.
+            spec: How the vectors were made; a store knows that too.
+            roots: Where the photos are, `Roots.at("photos/")` for example; a store knows its own.
+            model: The model for queries. Default: the one named in `spec`.
+            **options: For the engine: `compress=` of `solar.storage.folder.create`, or those
+                of `solar.storage.milvus.engine.create`.
+
+        Raises:
+            SolarError: The address is taken or cannot be written, or photos and vectors do not fit
+                together.
+        """
+        spec = spec or spec_of(source) or DescriptorSpec(np.atleast_2d(np.asarray(source)).shape[1])
+        named = roots_known(source) if roots is None else roots
+        if roots is None:
+            roots = roots_of(source)
+        filling = batches(source, photos)
+        index = cls(engine_module(address).create(address, spec, filling, roots, **options), model)
+        confirm(index.place, named)
+        return index
+
+    @classmethod
+    def open(
+        cls,
+        address: Address,
+        *,
+        model: RetrievalNet | str | None = None,
+        device: str | None = None,
+        **options: Any,
+    ) -> PhotoIndex:
+        """Open an index, which takes milliseconds whatever its size.
+
+        Args:
+            address: A folder, or `milvus://host:port/collection`.
+            model: The model for queries. Default: the one named in the index.
+            device: Where the model runs. Default: the first CUDA device if there is one, otherwise
+                the CPU. With `cuda` (all GPUs) or `cuda:1` (one of them), an index in a folder is
+                also searched there: the first search loads its vectors, see
+                `solar.storage.gpu_search`.
+            **options: For the engine.
+
+        Returns:
+            An `Index`, or an `AsmkIndex` if the folder holds local features; `need_vectors`
+            rejects the latter.
+
+        Raises:
+            SolarError: There is no index, or it is damaged or too new.
+        """
+        module = engine_module(address)
+        if is_folder(address):
+            from solar.storage.catalogue import Metadata
+
+            options["metadata"] = metadata = Metadata(Path(address))
+            if other := FORMATS.get(metadata.facts[1]):
+                opened: PhotoIndex = import_module(other).open_index(address, model, **options)
+                return opened
+            if str(device).startswith("cuda"):
+                module, options["device"] = import_module(ON_GPU), device
+        index = cls(module.open_index(address, **options), model)
+        index._device = device
+        return index
+
+    @cached_property
+    def model(self) -> RetrievalNet:
+        """What describes queries, loaded when it is first needed.
+
+        Raises:
+            SolarError: It cannot be loaded, or is not the one that made the vectors.
+        """
+        from solar.models import fingerprint, retrieval_model
+        from solar.models.hub.repository import refuse_moved, refuse_unfetched
+
+        model = self._given if self._given is not None else self.spec.model
+        if not model:
+            raise SolarError("The index does not record its model: pass the one it was built with.")
+        if self._given is None:
+            refuse_unfetched(self.spec.model)
+            refuse_moved(self.spec.model)
+        network = retrieval_model(model, device=self._device)
+        if self.spec.fingerprint and fingerprint(network) != self.spec.fingerprint:
+            raise SolarError(
+                f"The index was made with another model ({self.spec.model or 'unnamed'}): "
+                "search with that one, or build the index again."
+            )
+        self._given = network  # for copies of the index
+        return network
+
+    @cached_property
+    def encoder(self) -> QueryEncoder:
+        """Describes queries as the photos were described; made when first needed, as `model` is."""
+        from solar.describe.pipeline import QueryEncoder
+
+        return QueryEncoder(self.model, self.spec.settings)
+
+    def close(self) -> None:
+        """Let go of files and connections, and of the network: a closed index may be kept long."""
+        super().close()
+        self._given = None
+        for loaded in ("model", "encoder"):
+            self.__dict__.pop(loaded, None)
+
+    def search_vectors(
+        self, queries: npt.ArrayLike, k: int = 10, *, where: Conditions = None
+    ) -> list[list[Hit]]:
+        """Search for many vectors (n, dim) at once, which is faster than one after the other."""
+        check_count(k)
+        found = self.engine.search(self._checked(queries), k, parse_where(where))
+        return [self.located(hits) for hits in found]
+
+    def search_many(self, queries: Iterable[Any], k: int = 10, **options: Any) -> list[list[Hit]]:
+        """Search for each of many queries, by default by similarity alone.
+
+        Arguments are as for `search`. Without boxes and re-ranking their vectors are compared with
+        the index all at once.
+        """
+        given = list(queries)
+        if options.get("rerank", ()) in (None, (), []):
+            options.pop("rerank", None)
+        if not given or options.keys() - {"where", "include_self"}:
+            return super().search_many(given, k, **options)
+        inside = options.pop("include_self", False)
+        own = [set() if inside else self._own(query) for query in given]
+        vectors = np.stack([self.describe(query) for query in given])
+        found = self.search_vectors(vectors, k + max(map(len, own)), **options)
+        pairs = zip(found, own, strict=True)
+        found = [[hit for hit in hits if hit.path not in mine][:k] for hits, mine in pairs]
+        return [rated(hits, self.calibration) for hits in found]
+
+    def search_like(
+        self,
+        query: Any = None,
+        k: int = 10,
+        *,
+        text: str | None = None,
+        like: str | Sequence[Any] = (),
+        unlike: str | Sequence[Any] = (),
+        include_self: bool = False,
+        **options: Any,
+    ) -> list[Hit]:
+        """Search with feedback on earlier results: more like these, less like those.
+
+        Args:
+            query: As for `search`, or several as for `search_mean`.
+            k: How many photos at most.
+            text: As for `search`.
+            like: Correct photos, each as a query of `search`. Those that are indexed come
+                first among the results, as far as they satisfy `where`.
+            unlike: Wrong photos. Those that are indexed come last.
+            include_self: As for `search`.
+            **options: As for `search`.
+
+        Returns:
+            Photos and their similarities to the query as it was changed, see
+            `solar.ranking.feedback`; best first, but for those that were judged.
+        """
+        asked = with_words(read_files(query), text)
+        right, wrong = (
+            read_files([photos] if isinstance(photos, str) else list(photos))
+            for photos in (like, unlike)
+        )
+        liked, unliked = (self._own(photos) if photos else set() for photos in (right, wrong))
+        if both := liked & unliked:
+            raise SolarError(f"{min(both)} is in both like and unlike: choose one.")
+        nearer, farther = (
+            np.array([self.describe(p) for p in photos]) for photos in (right, wrong)
+        )
+        vector = updated(self.describe(asked, box=options.get("box")), nearer, farther)
+        own = set() if include_self else self._own(asked)
+        check_count(k)
+        found = self._search(asked, k, own | liked | unliked, vector=vector, **options)
+        conditions = parse_where(options.get("where"))
+        first, last = (
+            [
+                Hit(photo.path, float(row @ vector))
+                for photo, row in self.engine.lookup(sorted(paths)).values()
+                if all(condition.holds(photo) for condition in conditions)
+            ]
+            for paths in (liked, unliked)
+        )
+        return self.located(arranged(first, found, last, k))
+
+    def describe(self, query: Any, *, box: Box | None = None) -> Vectors:
+        """The vector (dim,) that `search` looks for; its arguments and errors are the same."""
+        parts = self._parts(query, box)
+        words = [part.photo.text for part in parts if isinstance(part.photo, Words)]
+        photos = [part for part in parts if not isinstance(part.photo, Words)]
+        vectors = [self._describe_one(part.photo, part.box) for part in photos]
+        if not words:
+            return mean_vector(vectors)
+        # Several photos weigh as much as one does against a text.
+        together = [mean_vector(vectors)] if vectors else []
+        return mean_vector([*together, *self.model.describe_text(words)])
+
+    def add(
+        self, source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None = None
+    ) -> int:
+        """Add photos, or replace those with the same path: all of them at once, or none.
+
+        Args:
+            source: A finished store, or vectors (n, dim).
+            photos: Their paths, or all that is known of them. Without them a store's are called by
+                its roots: what is below none of the index's becomes a further one.
+
+        Returns:
+            How many photos were given.
+
+        Raises:
+            SolarError: They were described by another model or with other settings, another writer
+                is at work, or the disk is full.
+        """
+        self._refuse_other(spec_of(source))
+        if photos is not None or not knows_its_photos(source):
+            return self.engine.add(batches(source, photos))
+        roots, name = joined_roots(self.roots, source.roots)
+        known = [replace(photo, path=name(photo.path)) for photo in photos_of(source)]
+        count = self.engine.add(batches(source, known))
+        if roots != self.roots:
+            self.engine.amend(Amendment(roots=roots))
+            confirm(self.place, roots_known(source))
+        return count
+
+    def copy(self, address: Address, **options: Any) -> Index:
+        """Make the same index elsewhere, on another engine or compressed otherwise."""
+        everything = self.engine.batches(BATCH)
+        create = engine_module(address).create
+        copied = Index(create(address, self.spec, everything, self.roots, **options), self._given)
+        confirm(copied.place, confirmed_roots(self.place, self.roots))
+        return copied
+
+    # Queries
+
+    def load_model(self) -> None:
+        """Load the network; see `PhotoIndex.load_model`."""
+        _ = self.encoder
+
+    _described = describe
+
+    def nearest(self, asked: Vectors, count: int, where: Where) -> list[Hit]:
+        """Photos with the largest inner products; see `PhotoIndex.nearest`."""
+        [hits] = self.engine.search(self._checked(asked[None]), count, where)
+        return hits
+
+    def _describe_one(self, query: Any, box: Box | None) -> Vectors:
+        if self._is_photo(query):
+            return self.encoder(query, box)
+        if isinstance(query, str):
+            return self._named(query, self.engine.lookup)[1]
+        vector = as_vector(query)
+        assert vector is not None  # `_is_photo` says so
+        checked: Vectors = self._checked(vector[None])[0]
+        return checked
+
+    def _checked(self, vectors: npt.ArrayLike) -> Vectors:
+        queries = np.ascontiguousarray(vectors, np.float32)
+        if queries.ndim != 2 or queries.shape[1] != self.spec.dim:
+            raise SolarError(
+                f"The index holds vectors of length {self.spec.dim}, and the query has the shape "
+                f"{queries.shape}: describe it with the same model."
+            )
+        if not np.isfinite(queries).all():
+            raise SolarError("The query holds numbers that are not finite: describe it again.")
+        return queries
+
+    def _refuse_other(self, spec: DescriptorSpec | None) -> None:
+        ours = self.spec
+        if spec is None or not (spec.fingerprint and ours.fingerprint):
+            return
+        if spec.fingerprint != ours.fingerprint:
+            raise SolarError(
+                f"The index was made with {ours.model}, the new vectors with another model "
+                f"({spec.model}): describe the photos with the same one."
+            )
+        before, now = ours.comparable, spec.comparable
+        if "device" in (ours.settings.get("decoder"), spec.settings.get("decoder")):
+            # What was decoded fast is continued by a device that decodes whole photos.
+            before.pop("mode", None)
+            now.pop("mode", None)
+        if before != now:
+            raise SolarError(
+                f"The index was made with the settings {before}, the new vectors with {now}: "
+                "describe the photos with the same ones."
+            )
+
+
+def need_vectors(index: PhotoIndex) -> Index:
+    """The index, for something that takes vectors; a SolarError if it has none."""
+    if not isinstance(index, Index):
+        raise NoVectorsError
+    return index
+
+
+def locate(query: Any, index: PhotoIndex | Address, **options: Any) -> Location:
+    """Estimate where a photo was taken, from an index or its address.
+
+    Options are those of `PhotoIndex.locate`. A SolarError if no photo of the index has a position.
+    """
+    if isinstance(index, PhotoIndex):
+        return index.locate(query, **options)
+    with Index.open(index) as opened:
+        return opened.locate(query, **options)

@@ -1,0 +1,121 @@
+"""Where a photo was taken, guessed from look-alikes whose position is known.
+
+Photos with a position are searched for the query and verified, keypoint by keypoint. Those that
+match and lie close together speak for one place. A guess is made only if they match well, and
+hardly anything that matches lies elsewhere: no guess is better than a wrong one.
+`benchmarks/locate.py` measures both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.images.exif import Position
+from solar.ranking.verify import VerifySettings
+from solar.storage.conditions import Condition
+from solar.storage.geo import Area, distances, in_space, on_ground
+from solar.storage.protocol import Storage
+from solar.storage.types import Hit
+
+if TYPE_CHECKING:
+    from solar.images import Box
+
+TOGETHER = 250.0
+"""Photos of one place were taken within so many metres."""
+
+LEAST_RADIUS = 100.0
+"""Metres: satellites and the distance to what a photo shows allow for no less."""
+
+# Of 1,000 keypoints. Photos of different places rarely share more than a dozen.
+_COUNTS, _ONE, _TWO = 10, 30, 15
+_ANYWHERE = Condition("near", "=", Area(0.0, 0.0, 2.1e7))  # known positions, wherever they are
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A photo that says where another was taken."""
+
+    path: str
+    position: Position
+    inliers: int  # keypoints that match
+    absolute: str | None = None
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a photo was taken, or why that is unknown.
+
+    Attributes:
+        position: Latitude and longitude in degrees; None if there is not enough evidence.
+        radius: Distance in metres within which the matching photos were taken.
+        photos: Those photos, the best match first; without a position, all that match.
+        reason: Why there is no position.
+    """
+
+    position: Position | None
+    radius: float | None
+    photos: tuple[Witness, ...] = ()
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.position is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a program to read."""
+        return {"located": bool(self), **asdict(self)}
+
+
+def find_location(
+    search: Callable[..., list[Hit]],
+    engine: Storage,
+    query: Any,
+    *,
+    box: Box | None = None,
+    verify: VerifySettings | None = None,
+    include_self: bool = False,
+) -> Location:
+    """Guess where a photo was taken, with the search of an index; see `PhotoIndex.locate`."""
+    settings = verify or VerifySettings()
+    options: dict[str, Any] = {"box": box, "include_self": include_self, "where": [_ANYWHERE]}
+    hits = search(query, settings.top, verify=settings, **options)
+    matching = [hit for hit in hits if (hit.inliers or 0) >= _COUNTS]
+    known = engine.find([hit.path for hit in matching])
+    witnesses = [
+        Witness(hit.path, position, hit.inliers or 0, hit.absolute)
+        for hit in matching
+        if hit.path in known and (position := known[hit.path].position) is not None
+    ]
+    return judged(sorted(witnesses, key=lambda one: -one.inliers))
+
+
+def judged(witnesses: Sequence[Witness]) -> Location:
+    """What photos with matching keypoints, the best match first, say together."""
+    if not witnesses:
+        return _unknown("no photo with a position matches this one")
+    positions = np.array([one.position for one in witnesses])
+    points = np.array([one.inliers for one in witnesses])
+    close = np.array([distances(one.position, positions) <= TOGETHER for one in witnesses])
+    group = close[int((close @ points).argmax())]
+    mine = [one for one, inside in zip(witnesses, group, strict=True) if inside]
+    if mine[0].inliers < _ONE and (len(mine) < 2 or mine[1].inliers < _TWO):
+        return _unknown("photos with a position match this one in too few points", witnesses)
+    if points[~group].sum() > points[group].sum() / 2:
+        return _unknown("photos of different places match this one", witnesses)
+    position = _mean(positions[group], points[group])
+    radius = max(float(distances(position, positions[group]).max()), LEAST_RADIUS)
+    return Location(position, round(radius), tuple(mine))
+
+
+def _unknown(reason: str, witnesses: Sequence[Witness] = ()) -> Location:
+    return Location(None, None, tuple(witnesses), f"not enough evidence: {reason}")
+
+
+def _mean(positions: npt.NDArray[np.float64], weights: npt.NDArray[np.integer[Any]]) -> Position:
+    """The weighted mean of positions (n, 2), on the sphere, so that no meridian matters."""
+    north, east = on_ground(weights @ in_space(positions))
+    return round(north, 7), round(east, 7)

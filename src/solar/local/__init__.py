@@ -1,0 +1,1 @@
+"""Local features: keypoints, patch networks, learned local features, their cache."""

@@ -1,0 +1,196 @@
+"""Local features kept between searches: one small file per photo, in a folder that may be deleted.
+
+```
+local/3f9a…/          one folder for each model and its settings
+  c4/c41d….features   named by the hash of the photo's path
+```
+
+A file holds, after its header, for n keypoints: places (16 bits a coordinate, a 65,535th of the
+photo's longer side), diameters and angles (half floats), and descriptors of 8 bits a number between
+the photo's least and greatest: 136 bytes per keypoint with 128 numbers. Binary descriptors are kept
+as they are, with 0 as least and greatest: 40 bytes per keypoint of ORB, 69 of AKAZE. How a file
+begins says whether descriptors are of unit norm, and whether points are locations of a map.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import struct
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from solar.errors import SolarError
+from solar.files import make_folder, replacing
+from solar.local.features import Descriptors, LocalFeatures, LocalModel, local_fingerprint
+
+if TYPE_CHECKING:
+    from solar.images import Source
+
+# By whether descriptors are of unit norm, and points are dense.
+_MAGIC = {(True, False): b"solarLF1", (False, True): b"solarLF2", (True, True): b"solarLF3"}
+_KINDS = {magic: kind for kind, magic in _MAGIC.items()}
+# Magic, checksum of the rest, the photo's identity, n, d, height, width, scale, least, greatest.
+_HEADER = struct.Struct("<8sI16sIIIIfff")
+
+
+def pack(features: LocalFeatures, identity: bytes = b"") -> bytes:
+    """Features as bytes; `identity` (16 bytes at most) says of which photo they are."""
+    binary = features.descriptors.dtype == np.uint8
+    low, high = (0.0, 0.0) if binary else _range(features.descriptors)
+    steps = features.descriptors
+    if not binary:
+        steps = np.round((steps - low) * (255 / (high - low))).astype(np.uint8)
+    side = max(features.shape)
+    places = np.clip(features.points * (65535 / side) + 0.5, 0, 65535)
+    sizes_angles = np.stack([features.sizes, features.angles])
+    columns = (places.astype("<u2"), sizes_angles.astype("<f2"), steps)
+    body = b"".join(column.tobytes() for column in columns)
+    numbers = (*features.descriptors.shape, *features.shape, features.scale, low, high)
+    magic = _MAGIC[features.unit, features.dense]
+    header = _HEADER.pack(magic, 0, identity, *numbers)
+    checksum = zlib.crc32(body, zlib.crc32(header))
+    return _HEADER.pack(magic, checksum, identity, *numbers) + body
+
+
+def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
+    """The features in bytes; None where they are damaged, or of a photo that has changed."""
+    if len(content) < _HEADER.size:
+        return None
+    magic, checksum, whose, n, dim, *rest = _HEADER.unpack_from(content)
+    height, width, scale, low, high = rest
+    body = content[_HEADER.size :]
+    header = _HEADER.pack(magic, 0, whose, n, dim, *rest)
+    whole = magic in _KINDS and len(body) == n * (8 + dim)
+    if not whole or zlib.crc32(body, zlib.crc32(header)) != checksum:
+        return None
+    if whose != identity.ljust(16, b"\0"):
+        return None
+    places = np.frombuffer(body, "<u2", 2 * n).reshape(n, 2)
+    sizes, angles = np.frombuffer(body, "<f2", 2 * n, 4 * n).reshape(2, n).astype(np.float32)
+    steps = np.frombuffer(body, np.uint8, dim * n, 8 * n).reshape(n, dim)
+    unit, dense = _KINDS[magic]
+    return LocalFeatures(
+        points=places * np.float32(max(height, width) / 65535),
+        sizes=sizes,
+        angles=angles,
+        descriptors=steps if low == high else _numbers(steps, low, high, unit=unit),
+        shape=(height, width),
+        scale=scale,
+        unit=unit,
+        dense=dense,
+    )
+
+
+def rounded(features: LocalFeatures) -> LocalFeatures:
+    """Features as they are when they have been kept: matches do not depend on whether they were."""
+    kept = unpack(pack(features))
+    assert kept is not None
+    return kept
+
+
+def _numbers(steps: Descriptors, low: float, high: float, *, unit: bool) -> Descriptors:
+    """Numbers between the least and the greatest again, rows of unit norm where they were so."""
+    rows: Descriptors = steps * np.float32((high - low) / 255) + np.float32(low)
+    if not unit:
+        return rows
+    norms = np.sqrt(np.einsum("nd,nd->n", rows, rows))[:, None]
+    rows /= np.maximum(norms, 1e-12)
+    return rows
+
+
+class LocalCache:
+    """Features of photos in a folder, for one model and its settings.
+
+    Several threads and processes may use one folder: files are put in place whole. Where it cannot
+    be written, nothing is kept, and nothing else changes. The settings are whatever else than the
+    model changes the features: `keypoints`, `size`, ….
+    """
+
+    def __init__(self, folder: str | Path, model: LocalModel, **settings: Any) -> None:
+        self.folder = Path(folder) / _key(model, settings)[:16]
+        self.writable = True
+
+    def get(self, name: str, photo: Source) -> LocalFeatures | None:
+        """The features of a photo; None where they are not there, or of an older photo."""
+        try:
+            content = self._file(name).read_bytes()
+        except OSError:
+            return None
+        return unpack(content, file_identity(photo))
+
+    def put(self, name: str, photo: Source, features: LocalFeatures) -> None:
+        """Keep the features of a photo, in place of older ones."""
+        if not self.writable:
+            return
+        file = self._file(name)
+        try:
+            make_folder(file.parent)
+            with replacing(file, durable=False) as temporary:  # a torn file shows by its checksum
+                temporary.write_bytes(pack(features, file_identity(photo)))
+        except SolarError:  # a folder of somebody else's, or a full disk
+            self.writable = False
+
+    def _file(self, name: str) -> Path:
+        digest = name_digest(name)
+        return self.folder / digest[:2] / f"{digest}.features"
+
+
+def count_kept(folder: Path) -> tuple[int, int]:
+    """How many files of features a folder holds, for all models together, and their bytes."""
+    count, total = 0, 0
+    for file in folder.rglob("*.features"):
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size
+            count += 1
+    return count, total
+
+
+def forget_others(folder: Path, names: Iterable[str]) -> None:
+    """Delete the features of all photos but these, for all models."""
+    files = list(folder.rglob("*.features"))
+    wanted = {name_digest(name) for name in names} if files else set()
+    for file in files:
+        if file.stem not in wanted:
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
+def own_folder(engine: object) -> Path | None:
+    """Where an index in a folder keeps features; None for an index on a server."""
+    folder: Path | None = getattr(engine, "folder", None)
+    return None if folder is None else folder / "local"
+
+
+def name_digest(name: str) -> str:
+    """What files about a photo are called, 32 hexadecimal digits."""
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _range(values: np.ndarray[Any, np.dtype[np.float32]]) -> tuple[float, float]:
+    if values.size == 0:
+        return 0.0, 1.0
+    low, high = np.float32(values.min()), np.float32(values.max())
+    return float(low), float(max(high, low + np.float32(1e-6)))
+
+
+def _key(model: LocalModel, settings: dict[str, Any]) -> str:
+    name = local_fingerprint(model)
+    return hashlib.sha256(json.dumps([name, settings], sort_keys=True).encode()).hexdigest()
+
+
+def file_identity(photo: Source) -> bytes:
+    """What changes when a photo does: time and size of a file, or the bytes themselves."""
+    if isinstance(photo, bytes):
+        return hashlib.sha256(photo).digest()[:16]
+    if isinstance(photo, str | Path):
+        with contextlib.suppress(OSError):
+            facts = Path(photo).stat()
+            text = f"{facts.st_mtime_ns} {facts.st_size}"
+            return hashlib.sha256(text.encode()).digest()[:16]
+    return b""

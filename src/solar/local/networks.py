@@ -1,0 +1,156 @@
+"""Local features of a network that sees whole photos: HOW, DELF, DELG.
+
+The photo is described at several scales. Every location of every map is a feature with a strength
+and a place, and the pooling of the network says which are kept (`solar.nn.local_pooling`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from solar.arrays import Floats
+from solar.errors import SolarError
+from solar.images import Box, Source, check_visible, load
+from solar.images.boxes import pixel_box
+from solar.local.selection import receptive_boxes, select, strongest
+from solar.models import RetrievalNet
+from solar.models.inference import inference
+from solar.nn import LocalPooling
+
+
+@dataclass(frozen=True, eq=False)
+class LocalMap:
+    """What a photo holds at one scale.
+
+    Attributes:
+        scale: By which the photo was resized.
+        size: Height and width it got, in pixels.
+        strengths: (h, w) of the locations.
+        descriptors: (h, w, d).
+    """
+
+    scale: float
+    size: tuple[int, int]
+    strengths: Floats
+    descriptors: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class StrongLocations:
+    """What is kept of a photo's maps, strongest first; see `solar.local.features.LocalFeatures`."""
+
+    points: Floats
+    sizes: Floats
+    descriptors: Floats
+    shape: tuple[int, int]
+    scale: float
+    unit: bool
+
+
+def local_maps(model: RetrievalNet, images: Tensor) -> list[LocalMap]:
+    """All local features of a normalised photo (1, 3, h, w), a map for each scale.
+
+    Scales at which nothing is left of the photo are passed over. A SolarError if the network has no
+    local features.
+    """
+    pool = local_pooling(model)
+    height, width = images.shape[2:]
+    maps = []
+    with inference(model):
+        features = _backbone(model)
+        for scale in pool.scales:
+            size = floor(height * scale), floor(width * scale)
+            if min(size) < model.backbone.least_side:
+                continue
+            # Not by the scale itself: coordinates are mapped by the ratio of the sizes.
+            resized = images if scale == 1 else _resized(images, size)
+            strengths, descriptors = pool.local(features(resized))
+            arrays = strengths[0].cpu().numpy(), descriptors[0].movedim(0, -1).cpu().numpy()
+            maps.append(LocalMap(scale, size, *arrays))
+    return maps
+
+
+def network_features(
+    photo: Source,
+    model: RetrievalNet,
+    *,
+    keypoints: int,
+    size: int,
+    box: Box | None = None,
+) -> StrongLocations:
+    """Find and describe what is strong in a photo; arguments are those of `local_features`.
+
+    A box is cut out first, as published, so that nothing around it has a part in its features.
+    """
+    image = load(photo, size, box=box)
+    height, width = image.pixels.shape[:2]
+    check_visible(width, height, photo)
+    left, top, right, bottom = (0, 0, image.width, image.height)
+    if box is not None:
+        left, top, right, bottom = pixel_box(box, image.width, image.height)
+    images = model.normalise(torch.from_numpy(image.pixels)[None].to(model.device))
+    maps = local_maps(model, images)
+    pool, stride = local_pooling(model), model.backbone.stride
+    maps_of, rows = kept_features(pool, maps, stride, keypoints)
+    points, sizes = np.empty((2, len(rows), 2))
+    descriptors = np.empty((len(rows), pool.local_dim), np.float32)
+    for number, one in enumerate(maps):
+        mine = maps_of == number
+        down, across = np.divmod(rows[mine], one.strengths.shape[1])
+        # Pixels of the photo for one of the resized picture.
+        ratio = (right - left) / one.size[1], (bottom - top) / one.size[0]
+        places = model.backbone.first + stride * np.stack([across, down], axis=1)
+        points[mine] = places * ratio + (left, top) - 0.5
+        sizes[mine] = 2 * stride * np.array(ratio)
+        descriptors[mine] = one.descriptors.reshape(-1, pool.local_dim)[rows[mine]]
+    points = np.clip(points, (left - 0.5, top - 0.5), (right - 0.5, bottom - 0.5))
+    return StrongLocations(
+        points=points.astype(np.float32),
+        sizes=sizes.mean(axis=1).astype(np.float32),
+        descriptors=descriptors,
+        shape=(image.height, image.width),
+        scale=((right - left) / width + (bottom - top) / height) / 2,
+        unit=pool.unit,
+    )
+
+
+def kept_features(
+    pool: LocalPooling, maps: Sequence[LocalMap], stride: int, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which of all features are kept: (n,) numbers of maps and (n,) locations, strongest first."""
+    strengths = [one.strengths.ravel() for one in maps]
+    if pool.selection == "suppression":
+        boxes = [receptive_boxes(one.strengths.shape, stride, one.scale) for one in maps]
+        return select(strengths, boxes, count)
+    maps_of = np.repeat(np.arange(len(maps)), [len(one) for one in strengths])
+    rows = np.concatenate([np.empty(0, np.int64), *(np.arange(len(one)) for one in strengths)])
+    kept = strongest(np.concatenate([np.empty(0, np.float32), *strengths]), count)
+    return maps_of[kept], rows[kept]
+
+
+def local_pooling(model: RetrievalNet) -> LocalPooling:
+    """What makes local features of the network's maps; a SolarError if there is nothing."""
+    if not isinstance(model.pool, LocalPooling):
+        raise SolarError(
+            f"{model.source or 'The model'} describes whole photos, not keypoints: choose a "
+            "patch model, a HOW or DELF network, or rootsift."
+        )
+    return model.pool
+
+
+def _backbone(model: RetrievalNet) -> Callable[[Tensor], Tensor]:
+    """What makes maps of images; on a CPU it is fused, which is worth it for seven scales."""
+    if model.device.type != "cpu" or not model.backbone.fusable:
+        return model.forward_features
+    fused: nn.Module = model.backbone.fuse()
+    fused.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return lambda images: fused(images.contiguous(memory_format=torch.channels_last))
+
+
+def _resized(images: Tensor, size: tuple[int, int]) -> Tensor:
+    return F.interpolate(images, size=size, mode="bilinear", align_corners=False)

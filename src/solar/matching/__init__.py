@@ -1,0 +1,1 @@
+"""Two photos matched keypoint by keypoint."""

@@ -1,0 +1,380 @@
+"""Two photos matched keypoint by keypoint, and the geometry that most of the matches agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solar.arrays import Floats, Ints
+from solar.defaults import KEYPOINTS, SIZE
+from solar.errors import SolarError
+from solar.images.opencv import opencv
+from solar.local.features import (
+    Descriptors,
+    Frames,
+    LocalFeatures,
+    LocalModel,
+    local_features,
+    local_model,
+    local_name,
+)
+
+if TYPE_CHECKING:
+    from solar.images import Source
+
+Geometry = Literal["homography", "fundamental"]
+
+DENSE_RATIO, DENSE_ERROR = 0.97, 12.0
+"""The least ratio, and the least error of an inlier in pixels, for features of a map: the second
+nearest is often the location beside the nearest. Chosen on generated photos."""
+
+RATIO = 0.9
+THRESHOLD: dict[Geometry, float] = {"homography": 3.0, "fundamental": 1.5}
+"""Farther than this from where the geometry puts it, in pixels, a match counts for nothing."""
+
+_LEAST: dict[Geometry, int] = {"homography": 4, "fundamental": 8}
+_BLOCK = 1 << 22  # similarities held at a time: 16 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """How two photos, A and B, correspond.
+
+    Attributes:
+        keypoints: How many keypoints A and B have.
+        points_a: (n, 2) all keypoints of A, in pixels of the whole upright photo.
+        points_b: (m, 2) those of B.
+        pairs: (k, 2) int64 which keypoint of A matches which of B, by the strength of A's.
+        inliers: (k,) bool: which matches agree with the matrix.
+        matrix: 3×3 float64 that takes homogeneous pixels of A to pixels of B (homography) or to
+            lines of B (fundamental); None where too few matches agree.
+        geometry: Which of the two.
+        descriptor: The model's name, `"rootsift"`, `"orb"`, ….
+        threshold: With at least this many inliers, the photos show the same scene.
+    """
+
+    keypoints: tuple[int, int]
+    points_a: Floats
+    points_b: Floats
+    pairs: Ints
+    inliers: NDArray[np.bool_]
+    matrix: NDArray[np.float64] | None
+    geometry: Geometry
+    descriptor: str
+    threshold: int
+
+    @property
+    def same_scene(self) -> bool:
+        """Whether enough matches agree; fewer do by chance (`solar.matching.match`)."""
+        return bool(self.inliers.sum() >= self.threshold)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `solar match --json` prints."""
+        return {
+            "keypoints": list(self.keypoints),
+            "matches": len(self.pairs),
+            "inliers": int(self.inliers.sum()),
+            "matrix": None if self.matrix is None else self.matrix.tolist(),
+            "same_scene": self.same_scene,
+            "threshold": self.threshold,
+        }
+
+    def turned(self) -> Matches:
+        """The same, with B as A."""
+        matrix = self.matrix
+        if matrix is not None and self.geometry == "homography":
+            matrix = _scaled(np.linalg.inv(matrix).astype(np.float64))
+        elif matrix is not None:
+            matrix = matrix.T
+        order = np.argsort(self.pairs[:, 1])
+        return replace(
+            self,
+            keypoints=self.keypoints[::-1],
+            points_a=self.points_b,
+            points_b=self.points_a,
+            pairs=self.pairs[order, ::-1],
+            inliers=self.inliers[order],
+            matrix=matrix,
+        )
+
+
+def match(
+    a: Source,
+    b: Source,
+    *,
+    model: LocalModel | str | Path | None = None,
+    geometry: Geometry = "homography",
+    keypoints: int = KEYPOINTS,
+    size: int = SIZE,
+    ratio: float = RATIO,
+    threshold: float | None = None,
+    frames: Frames = "wide",
+    backend: str = "torch",
+) -> Matches:
+    """Match the keypoints of two photos.
+
+    Example:
+        >>> pairs = match("a.jpg", "b.jpg", model="solar-local-345")  # doctest: +SKIP
+        >>> pairs.inliers.sum(), pairs.matrix  # doctest: +SKIP
+
+    Args:
+        a: A photo: a path, the bytes of a file, a PIL image, an array.
+        b: The other one.
+        model: What describes keypoints: a patch network, its name or file, `"rootsift"` (the
+            default), `"sift"`, `"orb"` or `"akaze"`.
+        geometry: `"homography"` for a flat scene or a camera that only turned, `"fundamental"` for
+            anything rigid.
+        keypoints: Maximum number per photo.
+        size: Longest side that photos are reduced to first.
+        ratio: Lowe ratio-test threshold, applied in both directions.
+        threshold: Largest error of an inlier, in pixels of the downscaled photos; by default 3 for
+            a homography and 1.5 for a fundamental matrix.
+        frames: How patches are cut, see `solar.local.features`.
+        backend: What runs a patch network on a CPU: "torch", or "openvino-int8", for example.
+
+    Returns:
+        The same for the same photos every time, whichever is A. Photos with nothing in common have
+        matches by chance, of which few are inliers: `same_scene` says whether there are enough.
+
+    Raises:
+        SolarError: A photo cannot be read, there is no such model, an argument makes no sense, or
+            OpenCV is not installed or has no AKAZE.
+    """
+    _check(geometry, ratio, threshold)
+    describer = local_model(model, backend)
+    features = (
+        local_features(photo, describer, keypoints=keypoints, size=size, frames=frames)
+        for photo in (a, b)
+    )
+    wanted: dict[str, Any] = {"geometry": geometry, "ratio": ratio, "threshold": threshold}
+    return match_features(*features, **wanted, descriptor=local_name(describer))
+
+
+def match_features(
+    a: LocalFeatures,
+    b: LocalFeatures,
+    *,
+    geometry: Geometry = "homography",
+    ratio: float = RATIO,
+    threshold: float | None = None,
+    iterations: int = 10_000,
+    descriptor: str = "",
+) -> Matches:
+    """Match features of two photos, found before by the same model, as `match` does.
+
+    At most `iterations` guesses are made at the geometry; `descriptor` names the model.
+    """
+    _check(geometry, ratio, threshold)
+    wanted: dict[str, Any] = {"geometry": geometry, "ratio": ratio, "threshold": threshold}
+    wanted |= {"iterations": iterations, "descriptor": descriptor}
+    # Errors count in one of the photos, and guesses depend on which: always the same one.
+    if _rank(b) < _rank(a):
+        return _matched(b, a, **wanted).turned()
+    return _matched(a, b, **wanted)
+
+
+def _rank(features: LocalFeatures) -> tuple[Any, ...]:
+    """What puts two photos in an order that does not depend on which was given first."""
+    return len(features), features.shape, features.scale, features.points.tobytes()
+
+
+def _matched(
+    a: LocalFeatures,
+    b: LocalFeatures,
+    *,
+    geometry: Geometry,
+    ratio: float,
+    threshold: float | None,
+    iterations: int,
+    descriptor: str,
+) -> Matches:
+    limit = THRESHOLD[geometry] if threshold is None else threshold
+    if a.dense or b.dense:
+        ratio, limit = max(ratio, DENSE_RATIO), max(limit, DENSE_ERROR)
+    pairs = mutual_matches(a.directions, b.directions, ratio=ratio)
+    # Errors count in pixels of the pictures in which the keypoints were found.
+    matrix, inliers = estimate(
+        a.points[pairs[:, 0]] / np.float32(a.scale),
+        b.points[pairs[:, 1]] / np.float32(b.scale),
+        geometry,
+        limit,
+        iterations=iterations,
+    )
+    if matrix is not None:
+        matrix = _in_photos(matrix, geometry, a.scale, b.scale)
+    return Matches(
+        *((len(a), len(b)), a.points, b.points, pairs, inliers, matrix, geometry, descriptor),
+        threshold=scene_threshold(a, geometry),
+    )
+
+
+def mutual_matches(a: Descriptors, b: Descriptors, *, ratio: float = RATIO) -> Ints:
+    """Pairs of rows of a (n, d) and b (m, d) that are each other's nearest, and clearly so.
+
+    The distance of a pair must be below `ratio` times the distance from either of the two to its
+    second nearest; with 1 or more only the nearest count. Pairs are (k, 2), ascending; no row
+    occurs twice.
+
+    Rows are float32 of unit norm, or bytes, whose distance is the number of bits that differ.
+    """
+    if len(a) == 0 or len(b) == 0:
+        return np.empty((0, 2), np.int64)
+    largest, factor = 1, ratio**2  # of unit vectors 2 − 2 s is the squared distance
+    if a.dtype == np.uint8:
+        # Of n signs n − s is twice the number of bits that differ.
+        largest, factor = 8 * a.shape[1], ratio
+        a, b = _signs(a), _signs(b)
+    rows = max(1, _BLOCK // len(b))
+    best_b, second_b = np.full((2, len(b)), -np.inf, np.float32)  # of each row of b, so far
+    pairs, best, second = [], [], []
+    for start in range(0, len(a), rows):
+        similar = a[start : start + rows] @ b.T
+        i = np.arange(len(similar))
+        j = similar.argmax(axis=1)
+        top, top_b = similar[i, j], similar.max(axis=0)
+        i = i[top == top_b[j]]
+        j, first = np.unique(j[i], return_index=True)  # of equal rows of a the first
+        i = i[first]
+        # With the pairs gone, what is left in their rows and columns are the second best.
+        similar[i, j] = -np.inf
+        next_b = similar.max(axis=0)
+        pairs.append(np.stack([start + i, j], axis=1))
+        best.append(top[i])
+        second.append(similar.max(axis=1)[i])
+        second_b = np.where(top_b > best_b, np.maximum(best_b, next_b), np.maximum(second_b, top_b))
+        best_b = np.maximum(best_b, top_b)
+    found, score, runner_up = (np.concatenate(parts) for parts in (pairs, best, second))
+    # What was best in its own block must still be when all are seen.
+    kept = score == best_b[found[:, 1]]
+    if ratio < 1:
+        runner_up = np.maximum(runner_up, second_b[found[:, 1]])
+        # Rounding makes some distances negative.
+        kept &= np.maximum(largest - score, 0) < factor * (largest - runner_up)
+    found = found[kept]
+    _, first = np.unique(found[:, 1], return_index=True)  # equal rows again, of two blocks
+    found = found[first]
+    ordered: Ints = found[np.argsort(found[:, 0])]
+    return ordered
+
+
+def _signs(rows: Descriptors) -> Floats:
+    """Bytes (n, d) as a column of ±1 for each of their bits, (n, 8 d)."""
+    return np.unpackbits(rows, axis=1).astype(np.float32) * 2 - 1
+
+
+def estimate(
+    a: Floats, b: Floats, geometry: Geometry, threshold: float, *, iterations: int = 10_000
+) -> tuple[NDArray[np.float64] | None, NDArray[np.bool_]]:
+    """The geometry that most pairs of points (k, 2) agree on, by MAGSAC with a fixed seed.
+
+    Inliers are at most `threshold` pixels off; `iterations` is the most guesses made.
+
+    Returns:
+        The matrix from a to b, or None where there are fewer than 4 (homography) or 8
+        (fundamental) pairs or inliers; and (k,) which pairs agree with it.
+    """
+    nothing = None, np.zeros(len(a), bool)
+    if len(a) < _LEAST[geometry]:
+        return nothing
+    cv2 = opencv()
+    find = cv2.findHomography if geometry == "homography" else cv2.findFundamentalMat
+    a, b = (np.ascontiguousarray(points, np.float32) for points in (a, b))
+    try:
+        matrix, mask = find(a, b, _settings(threshold, iterations))
+    except cv2.error:  # points that all lie on one line, say
+        return nothing
+    if matrix is None or mask is None or np.shape(matrix) != (3, 3):
+        return nothing
+    inliers = np.asarray(mask, bool).reshape(-1)
+    if inliers.sum() < _LEAST[geometry] or not np.isfinite(matrix).all():
+        return nothing
+    if geometry == "homography" and abs(np.linalg.det(matrix)) < 1e-12:  # takes all to one line
+        return nothing
+    return np.asarray(matrix, np.float64), inliers
+
+
+def _settings(threshold: float, iterations: int) -> Any:
+    """What `cv2.USAC_MAGSAC` stands for, with a seed, and in one thread so that it matters."""
+    cv2 = opencv()
+    settings = cv2.UsacParams()
+    settings.score = cv2.SCORE_METHOD_MAGSAC
+    settings.sampler = cv2.SAMPLING_UNIFORM
+    settings.loMethod = cv2.LOCAL_OPTIM_SIGMA
+    settings.loIterations, settings.loSampleSize = 10, 50
+    settings.final_polisher, settings.final_polisher_iterations = cv2.MAGSAC, 3
+    settings.confidence, settings.maxIterations = 0.9999, iterations
+    settings.threshold = threshold
+    settings.randomGeneratorState, settings.isParallel = 0, False
+    return settings
+
+
+def _in_photos(
+    matrix: NDArray[np.float64], geometry: Geometry, scale_a: float, scale_b: float
+) -> NDArray[np.float64]:
+    """The matrix between whole photos from that between pictures shrunk by these factors."""
+    to_a = np.diag([1 / scale_a, 1 / scale_a, 1])
+    from_b = np.diag([scale_b, scale_b, 1])
+    if geometry == "homography":
+        return _scaled(from_b @ matrix @ to_a)
+    matrix = np.linalg.inv(from_b) @ matrix @ to_a  # lines go the other way
+    return matrix / np.linalg.norm(matrix)
+
+
+def _scaled(homography: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same homography, its last number 1 where it can be."""
+    last = homography[2, 2]
+    return homography / last if abs(last) > 1e-12 else homography
+
+
+def _check(geometry: str, ratio: float, threshold: float | None) -> None:
+    if geometry not in get_args(Geometry):
+        raise SolarError(f"The geometry must be homography or fundamental, not {geometry!r}.")
+    if not ratio > 0 or (threshold is not None and not threshold > 0):
+        raise SolarError("The ratio and the threshold of matches must be positive numbers.")
+
+
+Kind = Literal["numbers", "bits", "dense"]
+"""Features of keypoints that are numbers (SIFT, patch networks) or bits, or locations of a map."""
+
+SAME_SCENE: dict[tuple[Kind, str], int] = {
+    ("numbers", "homography"): 9,
+    ("numbers", "fundamental"): 17,
+    ("bits", "homography"): 10,
+    ("bits", "fundamental"): 20,
+    ("dense", "homography"): 15,
+    ("dense", "fundamental"): 30,
+}
+"""From this many inliers on, two photos show the same scene, by kind of features and geometry.
+
+Photos of different places have matches too, and some of them fit a geometry by chance: at most one
+in 1,000 of such pairs should reach these numbers, which `benchmarks/same_scene.py` measures. Those
+of a homography were measured, with RootSIFT and ORB. Those of a fundamental matrix and of dense
+features, which agree within more pixels and so more often by chance, are cautious choices."""
+
+
+def scene_threshold(features: LocalFeatures, geometry: str) -> int:
+    """From so many inliers on, a photo with such features shows the same scene as another."""
+    if features.dense:
+        return SAME_SCENE["dense", geometry]
+    binary = features.descriptors.dtype == np.uint8
+    return SAME_SCENE["bits" if binary else "numbers", geometry]
+
+
+def verdict(inliers: int, threshold: int) -> str:
+    """What so many inliers mean, as a sentence begins."""
+    if inliers >= threshold:
+        return f"Likely the same scene: {inliers:,} inliers, threshold {threshold}"
+    return f"Not verified as the same scene: {inliers:,} inliers, threshold {threshold}"
+
+
+def compared(inliers: int | None, threshold: int | None) -> str:
+    """The same in a column of results; empty if not verified."""
+    if inliers is None or threshold is None:
+        return ""
+    if inliers >= threshold:
+        return f"same scene ({inliers} ≥ {threshold} points)"
+    return f"not verified ({inliers} < {threshold} points)"

@@ -1,0 +1,1 @@
+"""The backbones, in one table."""

@@ -1,0 +1,165 @@
+"""What all backbones have in common: stages, insertion points for attention, a way to be fused."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from solar.errors import SolarError
+from solar.nn.fused_attention import FusedAttention
+from solar.nn.soa import Init, SecondOrderAttention
+
+RunAttention = Callable[[int, SecondOrderAttention, Tensor], Tensor]
+"""How a backbone runs one of its attention blocks: (layer number, block, map) to map."""
+
+draws_weights = ContextVar("draws_weights", default=True)
+"""Whether a backbone of a library draws its weights when it is built; see `without_drawing`."""
+
+
+@contextmanager
+def without_drawing() -> Iterator[None]:
+    """Within the block, backbones are built without drawing weights, which takes seconds.
+
+    For networks whose weights are all about to be read from a file.
+    """
+    token = draws_weights.set(False)
+    try:
+        yield
+    finally:
+        draws_weights.reset(token)
+
+
+class Backbone(nn.Module):
+    """Images to a feature map, stage by stage, with second-order attention between stages.
+
+    A subclass adds its modules in the order in which a photo meets them, and says with `add_stage`
+    and `add_attention` what they are. `solar.nn.backbones.table` lists those with a name.
+
+    Args:
+        attention: Layer number to channel reduction; the blocks are called `soa` and the number.
+        places: The `attention_strides` of a backbone whose class does not know them.
+
+    Attributes:
+        channels: Of the feature map.
+        attention_strides: Where attention may go: layer number to pixels per location. Number
+            layers as the paper does (3, 4, 5 for strides 8, 16, 32), so that a recipe's "45" means
+            the same in every backbone.
+        fusable: Whether `fuse_stage` knows every stage.
+        least_side: Pixels that the shorter side of an image must have for the map not to be empty.
+        stride: Pixels from one location of the map to the next.
+        first: Where the first location looks: the middle of what it sees, in pixels from the edge.
+        takes_blocks: Whether the fused stem can take 2×2 pixels per location (`to_blocks`).
+        takes_half: Whether it may run in bfloat16 on a GPU although it cannot be fused.
+        grid: Sides of images are rounded to multiples of this (`solar.nn.grid.resize`).
+        title: What errors call it. Default: its class.
+    """
+
+    channels: int
+    attention_strides: Mapping[int, int] = {}
+    fusable: ClassVar[bool] = False
+    takes_blocks: ClassVar[bool] = False
+    takes_half: ClassVar[bool] = False
+    grid: int = 1
+    least_side: int = 1
+    stride: int = 32
+    first: float = 0.5  # every convolution with a stride pads half its window
+    title: str = ""
+
+    def __init__(
+        self,
+        attention: Mapping[int, int] | None = None,
+        places: Mapping[int, int] | None = None,
+    ) -> None:
+        super().__init__()
+        if places is not None:
+            self.attention_strides = places
+        self._reductions = dict(attention or {})
+        self._stages: dict[str, tuple[str, ...]] = {}  # names, so that copies have their own
+        misplaced = sorted(set(self._reductions) - set(self.attention_strides))
+        if misplaced:
+            name = self.title or type(self).__name__
+            if not self.attention_strides:
+                raise SolarError(f"{name} has no place for attention: use a ResNet.")
+            known, wrong = (", ".join(map(str, n)) for n in (self.attention_strides, misplaced))
+            raise SolarError(f"Attention goes after layers {known} of a {name}, not {wrong}.")
+
+    def add_stage(self, name: str, part: nn.Module | Sequence[str]) -> None:
+        """Append a stage: a module, or the names of children that were added already."""
+        if isinstance(part, nn.Module):
+            self.add_module(name, part)
+            part = (name,)
+        self._stages[name] = tuple(part)
+
+    def add_attention(self, layer: int, channels: int, *, init: Init = "kaiming") -> None:
+        """Insert attention after the stages so far, if this layer was asked for."""
+        if layer in self._reductions:
+            block = SecondOrderAttention(channels, self._reductions[layer], init=init)
+            self.add_stage(f"soa{layer}", block)
+
+    def stages(self) -> list[tuple[str, nn.Module]]:
+        """Names and modules in the order in which a photo meets them, attention blocks too."""
+        found = []
+        for name, children in self._stages.items():
+            parts = [self.get_submodule(child) for child in children]
+            found.append((name, parts[0] if len(parts) == 1 else nn.Sequential(*parts)))
+        return found
+
+    def layers(self) -> dict[str, list[nn.Parameter]]:
+        """What may learn at a rate of its own, in the order in which a photo meets it.
+
+        These are the stages, attention blocks too, unless a backbone has finer ones.
+        """
+        return {name: list(part.parameters()) for name, part in self.stages()}
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, 3, h, w) to (b, channels, h', w')."""
+        return self.run(x, lambda layer, block, x: block(x))
+
+    def run(self, x: Tensor, attend: RunAttention) -> Tensor:
+        """Run as `forward` does, with `attend` in the place of every attention block."""
+        for name, children in self._stages.items():
+            for child in children:
+                part = self.get_submodule(child)
+                if isinstance(part, SecondOrderAttention):
+                    x = attend(int(name.removeprefix("soa")), part, x)
+                else:
+                    x = part(x)
+        return x
+
+    def cast(self, dtype: torch.dtype) -> None:
+        """Compute in another precision from now on; maps are of it as well."""
+        self.to(dtype)
+
+    def streamline(self) -> None:
+        """Compute the same in fewer passes over memory from now on, only to describe photos.
+
+        For backbones that are not `fusable`; changes nothing unless one overrides it.
+        """
+
+    def fuse_stage(
+        self, name: str, part: nn.Module, *, on_blocks: bool = False, clamped: bool = False
+    ) -> nn.Module:
+        """A copy of a stage that computes the same in evaluation mode, in fewer, larger steps.
+
+        Only for backbones that are `fusable`; these override it for their own stages.
+
+        Args:
+            name: Of the stage.
+            part: The stage; left as it is.
+            on_blocks: Let the stem take `to_blocks` of images instead of images.
+            clamped: What follows clamps negative values, so that an attention block may, too.
+        """
+        if isinstance(part, SecondOrderAttention):
+            return FusedAttention(part, clamped=clamped)
+        raise NotImplementedError(f"{type(self).__name__} does not say how {name} is fused")
+
+    def fuse(self, *, on_blocks: bool = False, clamped: bool = False) -> nn.Sequential:
+        """All stages fused, in a row; `clamped` goes for the last one."""
+        fused = nn.Sequential()
+        for name, part in self.stages():
+            last = name == next(reversed(self._stages))
+            fused.append(self.fuse_stage(name, part, on_blocks=on_blocks, clamped=clamped and last))
+        return fused

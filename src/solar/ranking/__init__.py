@@ -1,0 +1,1 @@
+"""A search's results, and the methods that rank them again."""

@@ -1,0 +1,172 @@
+"""Expansion: a descriptor is averaged with those of its neighbours.
+
+A query moves towards what its best matches have in common (query expansion); done to every photo of
+the collection beforehand, it makes single photos steadier (database-side augmentation). Both
+replace a vector x by the unit vector along
+
+    x + Σ w(i) · x(i),   i = 1 … n over the neighbours of x, best first,
+
+and differ in the weights, where s(i) is the inner product of x and x(i):
+
+- ``"average"``: w = 1. Chum et al., "Total Recall", ICCV 2007, average the query with results that
+  passed geometric verification; nothing is verified here, so few are taken.
+- ``"alpha"``: w = s(i)^alpha. Radenović et al., "Fine-tuning CNN Image Retrieval with No Human
+  Annotation", 2018: alpha = 3, n = 50. The power silences doubtful neighbours, so many are taken.
+- ``"rank"``: w falls in equal steps from 1, for x itself, to 0. Gordo et al., "End-to-end Learning
+  of Deep Visual Representations for Image Retrieval", 2017, with n = 20 for augmentation.
+
+Neighbours with a score of 0 or less have no weight: who has no useful neighbour stays as it is.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solar.arrays import Floats, RowNumbers, Vectors
+from solar.errors import SolarError
+from solar.ranking.neighbours import Neighbours, VectorsOf, exact_neighbours
+from solar.ranking.results import SearchResults
+
+Method = Literal["average", "alpha", "rank"]
+
+ALPHA = 3.0
+NEIGHBOURS: dict[Method, int] = {"average": 9, "alpha": 50, "rank": 20}
+"""How many neighbours join by default; an average is one of ten, with the vector itself."""
+
+# Results to expand a query with: more than any method takes, because some may drop out.
+_RESULTS = 64
+# Results that augmentation compares again; their products with each other grow with the square.
+_AUGMENTED = 400
+
+
+def average(results: SearchResults) -> SearchResults:
+    """Search again with the mean of the query and its best results."""
+    return _expanded(results, "average")
+
+
+def alpha(results: SearchResults) -> SearchResults:
+    """Search again with the query and its best results, weighted by similarity."""
+    return _expanded(results, "alpha")
+
+
+def dba(results: SearchResults) -> SearchResults:
+    """Compare the best results again, each augmented with its nearest among them alone."""
+    found = results.candidates(_AUGMENTED)
+    rows = np.arange(len(found.paths))
+    augmented = augment(rows, exact_neighbours(found.vectors), found.vectors.__getitem__)
+    scores = augmented @ results.vector
+    order = np.argsort(-scores, kind="stable")
+    return results.ranked(found, rows[order], scores[order])
+
+
+def _expanded(results: SearchResults, method: Method) -> SearchResults:
+    vector, found = results.vector, results.candidates(_RESULTS)
+    others = (found.vectors != vector).any(axis=1)  # without the query, where it is indexed
+    nearest, scores = found.vectors[others], found.scores[others]
+    return results.searching(expand_query(vector, nearest, scores, method=method))
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """How neighbours are weighted; see the top of this module."""
+
+    method: Method = "alpha"
+    alpha: float = ALPHA  # the larger, the closer the result to the vector itself
+    n: int | None = None  # how many to use, all if there are fewer; None for as many as usual
+
+    def __post_init__(self) -> None:
+        if self.method not in NEIGHBOURS:
+            choices = ", ".join(NEIGHBOURS)
+            raise SolarError(f"There is no query expansion {self.method!r}: choose from {choices}.")
+        if self.count < 0 or not self.alpha >= 0:
+            raise SolarError(
+                f"Expansion cannot use {self.count} neighbours and alpha {self.alpha:g}: neither "
+                "may be negative."
+            )
+
+    @property
+    def count(self) -> int:
+        """How many neighbours to use."""
+        return NEIGHBOURS[self.method] if self.n is None else self.n
+
+    def weights(self, scores: Floats) -> NDArray[np.float32]:
+        """Weights (m, k) of the first k neighbours from their scores (m, k)."""
+        useful = np.clip(np.nan_to_num(scores), 0, 1)  # compressed vectors can score above 1
+        if self.method == "alpha":
+            # Zero to the power of zero is one, but a useless neighbour must not count.
+            weights = np.where(useful > 0, useful**self.alpha, 0)
+        elif self.method == "rank":
+            ranks = np.arange(1, scores.shape[1] + 1)
+            weights = np.where(useful > 0, 1 - ranks / (self.count + 1), 0)
+        else:
+            weights = useful > 0
+        return weights.astype(np.float32)
+
+
+def expand_query(
+    query: Vectors, neighbour_vectors: Vectors, scores: Floats, **weighting: Any
+) -> Vectors:
+    """Expand one query (d,) with neighbours that are already at hand: (d,), unit norm.
+
+    Args:
+        query: (d,), unit norm.
+        neighbour_vectors: (m, d), best first, without the query itself.
+        scores: (m,), their inner products with the query.
+        **weighting: Of `Weighting`.
+    """
+    how = Weighting(**weighting)
+    weights = how.weights(scores[None, : how.count])
+    expanded: Vectors = _combined(query[None], neighbour_vectors[None, : how.count], weights)[0]
+    return expanded
+
+
+def augment(
+    rows: RowNumbers, neighbours: Neighbours, vectors_of: VectorsOf, **weighting: Any
+) -> Vectors:
+    """Expand the vectors of rows (m,) with their neighbours in the same index: (m, d), unit norm.
+
+    The index, which finds a vector itself too (that is left out), is not changed. Neighbours are
+    weighted as for `expand_query`, by ``"rank"`` if not said otherwise.
+    """
+    how = Weighting(**{"method": "rank", **weighting})
+    own, n = vectors_of(rows), how.count
+    if n == 0 or len(rows) == 0:
+        return own
+    found, scores = neighbours(own, n + 1)
+    # Among equal vectors a row need not come first in its own list, nor be in it at all. Where it
+    # stands it goes, and the rest moves up; else the last, which is one too many, goes.
+    others = np.argsort(found == rows[:, None], axis=1, kind="stable")[:, :n]
+    found = np.take_along_axis(found, others, axis=1)
+    scores = np.take_along_axis(scores, others, axis=1)
+    scores[found == rows[:, None]] = 0  # an index of n rows or fewer
+    return _joined(own, found, scores, vectors_of, how)
+
+
+def _joined(
+    own: Vectors, rows: RowNumbers, scores: Floats, vectors_of: VectorsOf, how: Weighting
+) -> Vectors:
+    rows, scores = rows[:, : how.count], scores[:, : how.count]
+    weights = how.weights(np.where(rows < 0, 0, scores))
+    # Neighbourhoods overlap: fetching each row once saves most of the reading.
+    distinct, places = np.unique(rows[weights > 0], return_inverse=True)
+    if len(distinct) == 0:
+        return own
+    index = np.zeros(rows.shape, np.int64)
+    index[weights > 0] = places
+    fetched = vectors_of(distinct)
+    out = np.empty(own.shape, np.float32)
+    for start in range(0, len(own), 64):  # 64 × 50 vectors of 2048 floats are 26 MB
+        part = slice(start, start + 64)
+        out[part] = _combined(own[part], fetched[index[part]], weights[part])
+    return out
+
+
+def _combined(own: Vectors, others: Vectors, weights: NDArray[np.float32]) -> Vectors:
+    """Add (m, k, d) others by (m, k) weights to (m, d) vectors, and make them unit vectors."""
+    total = own + np.matmul(weights[:, None], others)[:, 0]
+    norm = np.linalg.norm(total, axis=1, keepdims=True)
+    # True scores are positive, so the sum is longer than 1; wrong ones could cancel it.
+    unit: Vectors = np.where(norm > 1e-6, total / np.maximum(norm, 1e-6), own).astype(np.float32)
+    return unit

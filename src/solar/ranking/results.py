@@ -1,0 +1,148 @@
+"""What a re-ranking method is given and gives back: a query, and the photos found for it so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from solar.arrays import Floats, RowNumbers, Vectors
+from solar.errors import SolarError
+from solar.ranking.calibration import Calibration, calibrated_models
+from solar.storage.protocol import Engine, Storage
+from solar.storage.types import Hit
+
+if TYPE_CHECKING:
+    from solar.ranking.query import Part
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The best photos with their vectors, best first."""
+
+    paths: Sequence[str]
+    vectors: Vectors  # (n, dim)
+    scores: Floats  # (n,) inner products with the query
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResults:
+    """A query and the photos found for it so far.
+
+    Nothing is computed before somebody asks: a method that fails for want of a library does so
+    before the query is described.
+    """
+
+    engine: Storage  # where the photos are; methods that take vectors get an `Engine`
+    describe: Callable[[], Any]  # a vector (dim,), or what an index without vectors searches for
+    find: Callable[[Any, int], list[Hit]]  # a plain search: the best so many that may be found
+    photos: Callable[[], Sequence[Part]]  # the query's, files or `Photo`s; complains of vectors
+    k: int = 10  # how many photos are wanted in the end
+    head: Sequence[Hit] = ()  # ranked by a method; those of a plain search follow them
+    # By the names of methods: what the caller asks of them, and what they keep between searches.
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
+    # What makes probabilities of similarities to the query; None once it was expanded.
+    calibration: Calibration | None = None
+    similar: bool = True  # whether scores are similarities
+
+    @property
+    def vector(self) -> Vectors:
+        """What is searched for, (dim,)."""
+        vector: Vectors = self.describe()
+        return vector
+
+    def best(self, count: int) -> list[Hit]:
+        """The best photos, as they are ranked now."""
+        if count <= len(self.head):
+            return list(self.head[:count])
+        return _joined(self.head, self.find(self.describe(), count))[:count]
+
+    def rated(self, count: int) -> list[Hit]:
+        """The best photos with their probabilities, where there are any.
+
+        What a method has rated keeps its probability; of the rest none is said to be more probable
+        than a photo before it.
+        """
+        return rated(self.best(count), self.rating)
+
+    def probable(
+        self, hits: Sequence[Hit], least: float, names: Sequence[str], *, calibrated: bool
+    ) -> list[Hit]:
+        """Those of the rated hits that are probable enough after the methods with these names.
+
+        A SolarError if there are no probabilities, although the index is `calibrated`, or as it is
+        not.
+        """
+        if self.rating is not None:
+            return [hit for hit in hits if (hit.probability or 0.0) >= least]
+        if calibrated:
+            after = ", ".join(names) or "results were judged"
+            raise SolarError(
+                f"There are no probabilities after {after}: leave out the minimum probability, "
+                "or the re-ranking."
+            )
+        known = " and ".join(calibrated_models()) or "no model"
+        raise SolarError(
+            f"{self.engine.spec.model or 'The model of this index'} has no calibrated "
+            f"probabilities (available for {known}): leave out the minimum probability."
+        )
+
+    @property
+    def rating(self) -> Calibration | None:
+        """What makes probabilities of the scores as they are now."""
+        return self.calibration if self.similar else None
+
+    def similarities(self, count: int) -> list[Hit]:
+        """The best photos, as they are ranked now, with their similarities as scores."""
+        if self.similar:
+            return self.best(count)
+        found = self.candidates(count)
+        pairs = zip(found.paths, found.scores.tolist(), strict=True)
+        return [Hit(path, score) for path, score in pairs]
+
+    def candidates(self, count: int) -> Candidates:
+        """The best photos and their vectors."""
+        hits = self.best(count)
+        found = cast("Engine", self.engine).lookup([hit.path for hit in hits])
+        hits = [hit for hit in hits if hit.path in found]  # one may just have been removed
+        rows = [found[hit.path][1] for hit in hits]
+        vectors: Vectors = np.reshape(rows, (len(hits), self.engine.spec.dim)).astype(np.float32)
+        # What another method gave as a score need not be a similarity.
+        scores = vectors @ self.vector if self.head else [hit.score for hit in hits]
+        return Candidates([hit.path for hit in hits], vectors, np.asarray(scores, np.float32))
+
+    def ranked(self, found: Candidates, rows: RowNumbers, scores: Floats) -> SearchResults:
+        """The same search with candidates first, in the order of `rows` and with these scores."""
+        pairs = zip(rows.tolist(), scores.tolist(), strict=True)
+        hits = [Hit(found.paths[row], score) for row, score in pairs]
+        return replace(self.led_by(hits), similar=False)
+
+    def led_by(self, hits: Sequence[Hit]) -> SearchResults:
+        """The same search with these photos first; the others follow in the order they had."""
+        return replace(self, head=_joined(hits, self.head))
+
+    def searching(self, vector: Vectors) -> SearchResults:
+        """A search for another vector (dim,)."""
+        return replace(self, describe=lambda: vector, head=(), calibration=None)
+
+
+def rated(hits: Sequence[Hit], calibration: Calibration | None) -> list[Hit]:
+    """Hits, best first, with probabilities; those that have one keep it."""
+    if calibration is None:
+        return list(hits)
+    most, done = 1.0, []
+    for rank, hit in enumerate(hits, 1):
+        if hit.probability is None:
+            probability = min(most, calibration.probability(hit.score, rank))
+            hit = replace(hit, probability=probability)
+        most = min(most, hit.probability or 0.0)
+        done.append(hit)
+    return done
+
+
+def _joined(first: Sequence[Hit], then: Sequence[Hit]) -> list[Hit]:
+    known = {hit.path for hit in first}
+    return [*first, *(hit for hit in then if hit.path not in known)]

@@ -1,0 +1,386 @@
+"""Geometric verification: the best photos of a search, matched with the query point by point.
+
+A global descriptor says that two photos look alike; keypoints that fit one geometry say that they
+show the same thing. The first `top` photos are matched with the query. Those with enough inliers
+are verified: they show the same scene (`solar.matching.match`).
+
+Where the model is calibrated (`solar.ranking.calibration`), the mean of the query and the verified
+photos is searched for (Chum et al., Total Recall, ICCV 2007), and the first of what that finds are
+ordered by how probable it is that they show the same place: by similarity, inliers, coverage and
+share of the matches together. Otherwise, and after another way to re-rank, no second search is
+made; without a calibration verified photos come first, the most inliers ahead, and the others
+follow in the order they had. What was not looked at comes last. So a photo that cannot be verified
+(another side of the house, night) is not thrown below one that nobody checked.
+
+Features of indexed photos are kept in files (`solar.local.cache`), so that only the first
+search that meets a photo has to look for its keypoints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+from solar.arrays import Floats, Vectors
+from solar.defaults import SIZE
+from solar.errors import SolarError, and_more
+from solar.images.opencv import opencv
+from solar.local.cache import (
+    LocalCache,
+    count_kept,
+    forget_others,
+    own_folder,
+    rounded,
+)
+from solar.local.features import (
+    DEFAULT,
+    Frames,
+    LocalFeatures,
+    LocalModel,
+    local_features,
+    local_model,
+    local_name,
+)
+from solar.matching.match import RATIO, Geometry, Matches, match_features
+from solar.ranking.calibration import Evidence
+from solar.ranking.query import unit
+from solar.ranking.results import SearchResults
+from solar.storage.protocol import Engine, Storage
+from solar.storage.types import Hit, Photo
+
+if TYPE_CHECKING:
+    from solar.images import Box, Source
+
+
+# Right photos need a few hundred guesses; the rest would go into photos that match nowhere.
+_ITERATIONS = 1000
+
+T = TypeVar("T")
+
+FRESH = 20
+"""Of photos without kept features, an automatic verification looks at so many."""
+
+Find = Callable[[str], "Source | None"]
+"""Where an indexed photo is, by its path; None for one that is nowhere."""
+
+
+@dataclass(frozen=True)
+class VerifySettings:
+    """How to verify.
+
+    Attributes:
+        top: How many of the best photos are matched with the query.
+        inliers: Minimum number of inliers of a verified photo. Default: the threshold measured for
+            the features (`solar.matching.match`).
+        model: What describes keypoints, as for `solar.match`.
+        keypoints: Maximum number per photo.
+        size: Longest side that photos are reduced to first.
+        geometry: What matches must agree on.
+        ratio: As for `solar.match`.
+        threshold: Largest error of an inlier in pixels. It is generous, because buildings are not
+            flat.
+        frames: How patches are cut, see `solar.local.features`.
+        backend: What runs a patch network on a CPU, as for `solar.match`.
+        fresh: Maximum number of photos per search whose keypoints are computed, the best first;
+            None for no limit.
+        photos: The folder of the indexed photos, if they have moved.
+    """
+
+    top: int = 50
+    inliers: int | None = None
+    model: LocalModel | str | Path | None = None
+    keypoints: int = 1000
+    size: int = SIZE
+    geometry: Geometry = "homography"
+    ratio: float = RATIO
+    threshold: float = 8.0
+    frames: Frames = "wide"
+    backend: str = "torch"
+    fresh: int | None = None
+    photos: str | Path | None = None
+
+    @property
+    def usual(self) -> bool:
+        """Whether photos are matched as those were that probabilities were calibrated on."""
+        model = None if self.model == DEFAULT else self.model
+        free = {name: getattr(self, name) for name in ("top", "inliers", "fresh", "photos")}
+        return replace(self, model=model) == VerifySettings(**free)
+
+    def __post_init__(self) -> None:
+        least = 1 if self.inliers is None else self.inliers
+        if min(self.top, least, self.keypoints, self.size) < 1:
+            raise SolarError("Verification needs top, inliers, keypoints and size of 1 or more.")
+
+
+class Verifier:
+    """Matches queries with photos whose features it keeps in a folder, or nowhere."""
+
+    def __init__(
+        self, find: Find, cache: str | Path | None, settings: VerifySettings | None = None
+    ) -> None:
+        opencv()  # where it is missing, that is told before any work
+        self.settings = settings or VerifySettings()
+        self._find = find
+        self._model = local_model(self.settings.model, self.settings.backend)
+        names = ("keypoints", "size", "frames")
+        self._finding: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
+        self.cache = None if cache is None else LocalCache(cache, self._model, **self._finding)
+
+    def query(self, photo: Source, *, box: Box | None = None) -> LocalFeatures:
+        """The features of a query, or of its box; a SolarError if the box misses the photo."""
+        return rounded(local_features(photo, self._model, box=box, **self._finding))
+
+    def photo(self, path: str) -> Source | None:
+        """An indexed photo; None where it is not there."""
+        return self._find(path)
+
+    def kept(self, path: str) -> LocalFeatures | None:
+        """The features of an indexed photo, if the cache has them."""
+        photo = self._find(path) if self.cache else None
+        return None if photo is None or self.cache is None else self.cache.get(path, photo)
+
+    def features(self, path: str) -> LocalFeatures:
+        """The features of an indexed photo, from the cache where it has them."""
+        features = self.kept(path)
+        if features is None:
+            photo = self._find(path)
+            if photo is None:
+                raise SolarError(f"There is no photo {path}.")
+            features = self.query(photo)
+            if self.cache:
+                self.cache.put(path, photo, features)
+        return features
+
+    def matches(self, query: LocalFeatures, photo: LocalFeatures) -> Matches:
+        """What a photo has in common with a query."""
+        names = ("geometry", "ratio", "threshold")
+        wanted: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
+        wanted |= {"iterations": _ITERATIONS, "descriptor": local_name(self._model)}
+        found = match_features(query, photo, **wanted)
+        least = self.settings.inliers
+        return found if least is None else replace(found, threshold=least)
+
+    def evidence(self, query: LocalFeatures, photo: LocalFeatures) -> Evidence:
+        """How a photo matches a query."""
+        found = self.matches(query, photo)
+        count = int(found.inliers.sum())
+        return Evidence(count, len(found.pairs), coverage(found), found.threshold)
+
+    def verify(self, queries: Sequence[LocalFeatures], hits: Sequence[Hit]) -> list[Hit]:
+        """Put the verified ones of the first hits ahead; see the top of this module.
+
+        Photos that were matched know their inliers.
+        """
+        first, others = hits[: self.settings.top], hits[self.settings.top :]
+        found = self.matched(queries, [hit.path for hit in first])
+        return [*reordered([_known(hit, found.get(hit.path)) for hit in first]), *others]
+
+    def matched(
+        self, queries: Sequence[LocalFeatures], paths: Sequence[str]
+    ) -> dict[str, Evidence]:
+        """How indexed photos match, by path; of several queries the best match counts.
+
+        Photos that are gone or cannot be read are left out, which a warning says unless the search
+        verifies by itself, and so are those beyond `fresh`.
+        """
+        errors: list[SolarError] = []
+
+        def found(path: str) -> LocalFeatures | None:
+            try:
+                return self.features(path)
+            except SolarError as error:
+                errors.append(error)
+                return None
+
+        def compared(photo: LocalFeatures | None) -> Evidence | None:
+            if photo is None:
+                return None
+            return max((self.evidence(one, photo) for one in queries), key=lambda one: one.inliers)
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(paths), 1))) as threads:
+            features = list(threads.map(self.kept, paths))
+            missing = [row for row, one in enumerate(features) if one is None]
+            missing = missing[: self.settings.fresh]
+            names = [paths[row] for row in missing]
+            for row, one in zip(missing, threads.map(found, names), strict=True):
+                features[row] = one
+            evidence = zip(paths, threads.map(compared, features), strict=True)
+        if errors and self.settings.fresh is None:  # who has not asked need not hear of it
+            warnings.warn(f"Not verified: {and_more(errors)}", stacklevel=3)
+        return {path: one for path, one in evidence if one is not None}
+
+
+def coverage(matches: Matches) -> float:
+    """The share of the area of all keypoints that inliers span, the smaller of both photos'."""
+    inliers = matches.pairs[matches.inliers]
+    sides = ((matches.points_a, inliers[:, 0]), (matches.points_b, inliers[:, 1]))
+    return min(_area(points[rows]) / max(_area(points), 1.0) for points, rows in sides)
+
+
+def _area(points: Floats) -> float:
+    """The area of the convex hull of points (n, 2)."""
+    cv2 = opencv()
+    return float(cv2.contourArea(cv2.convexHull(points))) if len(points) > 2 else 0.0
+
+
+def reordered(hits: Sequence[Hit]) -> list[Hit]:
+    """Hits of the same scene first, most inliers ahead; the rest in the order they have."""
+    verified = [hit for hit in hits if hit.same_scene]
+    others = [hit for hit in hits if not hit.same_scene]
+    return [*sorted(verified, key=lambda hit: -(hit.inliers or 0)), *others]
+
+
+def _known(hit: Hit, evidence: Evidence | None) -> Hit:
+    if evidence is None:
+        return hit
+    return replace(hit, inliers=evidence.inliers, threshold=evidence.threshold)
+
+
+def rerank(results: SearchResults) -> SearchResults:
+    """Put photos first that show the same thing as the query; see the top of this module."""
+    settings = results.settings.get("verify") or VerifySettings()
+    verifier = kept_verifier(results.engine, settings, results.kept)
+    queries = [
+        verifier.features(part.photo.path)
+        if isinstance(part.photo, Photo)
+        else verifier.query(part.photo, box=part.box)
+        for part in results.photos()
+    ]
+    # A calibration knows what RootSIFT and these settings find.
+    calibration = results.calibration if settings.usual else None
+    count = max(results.k, settings.top)
+    if calibration is None:
+        hits = verifier.verify(queries, results.best(count))
+        return replace(results.led_by(hits), calibration=None)
+    hits = _most_probable(results, verifier, queries, results.similarities(count))
+    return replace(results.led_by(hits), similar=True)
+
+
+def _most_probable(
+    results: SearchResults,
+    verifier: Verifier,
+    queries: Sequence[LocalFeatures],
+    hits: Sequence[Hit],
+) -> list[Hit]:
+    """Hits, as many as are given, by their probability; see the top of this module."""
+    calibration, top = results.calibration, verifier.settings.top
+    assert calibration is not None
+    evidence = verifier.matched(queries, [hit.path for hit in hits[:top]])
+    similar = {hit.path: hit.score for hit in hits}
+    right = [path for path, one in evidence.items() if one.same_scene]
+    if right and not results.head:  # nobody has ranked otherwise before
+        engine = cast("Engine", results.engine)
+        rows = {path: vector for path, (_, vector) in engine.lookup(right).items()}
+        vector, own = together(results.vector, rows)
+        hits = [
+            replace(hit, score=own.get(hit.path, hit.score))
+            for hit in results.find(vector, len(hits))
+        ]
+        new = [hit.path for hit in hits[:top] if hit.path not in evidence]
+        evidence |= verifier.matched(queries, new)
+        unknown = engine.lookup([hit.path for hit in hits if hit.path not in similar])
+        similar |= {path: float(row @ results.vector) for path, (_, row) in unknown.items()}
+    rated = [
+        replace(
+            _known(Hit(hit.path, similar.get(hit.path, hit.score)), evidence.get(hit.path)),
+            probability=calibration.probability(hit.score, rank, evidence.get(hit.path)),
+        )
+        for rank, hit in enumerate(hits, 1)
+    ]
+    first = sorted(rated[:top], key=lambda hit: -(hit.probability or 0.0))
+    least = first[-1].probability if first else None
+    # What was not looked at comes after what was, and is no more probable.
+    return [*first, *(replace(one, probability=_lesser(one, least)) for one in rated[top:])]
+
+
+def _lesser(hit: Hit, least: float | None) -> float:
+    return min(hit.probability or 0.0, 1.0 if least is None else least)
+
+
+def together(query: Vectors, verified: Mapping[T, Vectors]) -> tuple[Vectors, dict[T, float]]:
+    """The mean of a query (dim,) and verified photos, of unit norm, and how similar these are.
+
+    Each of them is compared with the mean of the query and the others: none speaks for itself.
+    """
+    total: Vectors = np.stack([query, *verified.values()]).sum(axis=0)
+    own = {name: float(unit(total - row) @ row) for name, row in verified.items()}
+    return unit(total), own
+
+
+def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:
+    """What verifies the photos of an index, made once, as it may have a network to load."""
+    verifier: Verifier | None = kept.get("verify")
+    if verifier is None or verifier.settings != settings:
+        verifier = kept["verify"] = index_verifier(engine, settings)
+    return verifier
+
+
+def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
+    """What verifies the photos of an index, and keeps features in its folder.
+
+    Those of an index on a server are kept in the user's cache.
+    """
+    roots = engine.roots.moved_to(settings.photos)
+    if not roots:
+        raise SolarError(
+            "Verification reads the photos, but the index does not know where they are: name "
+            "their folder with `photos=`."
+        )
+    # A root may be called anything, and Path.exists() fails for names that are too long.
+    if not any(os.path.exists(root.path) for root in roots.roots):  # noqa: PTH110
+        if settings.photos is not None:
+            raise SolarError(f"There is no folder {settings.photos}: check `photos=`.")
+        raise SolarError(
+            f"{roots} no longer exists: say where the photos are with `photos=`, or with "
+            "`solar index relocate`."
+        )
+    folder = own_folder(engine)
+    if folder is None:
+        from solar.models.zoo import cache_directory
+
+        name = hashlib.sha256(str(roots).encode()).hexdigest()[:16]
+        folder = cache_directory() / "local" / name
+    return Verifier(roots.find, folder, settings)
+
+
+def find_features(engine: Storage) -> Iterator[str]:
+    """Find and keep the features of every photo of an index, so that no search has to.
+
+    Yields the paths of photos as they are done; one that is gone or damaged is passed over. A
+    SolarError where OpenCV is not installed, or the index does not know where its photos are.
+    """
+    verifier = index_verifier(engine, VerifySettings())
+
+    def keep(photo: Photo) -> str:
+        with suppress(SolarError):
+            verifier.features(photo.path)
+        return photo.path
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        for photos in engine.photos(rows=256):
+            yield from threads.map(keep, photos)
+
+
+def kept_features(engine: Storage) -> dict[str, int]:
+    """Facts about the features that an index keeps, for `solar index info`."""
+    folder = own_folder(engine)
+    if folder is None:
+        return {}
+    count, total = count_kept(folder)
+    return {"local_features": count, "bytes_of_local_features": total}
+
+
+def forget_removed(engine: Storage) -> None:
+    """Delete the features of photos that an index holds no more."""
+    folder = own_folder(engine)
+    if folder is not None:
+        forget_others(folder, (photo.path for photos in engine.photos() for photo in photos))

@@ -1,0 +1,1 @@
+"""Pairs of photos for structure from motion, and COLMAP."""

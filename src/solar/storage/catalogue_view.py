@@ -1,0 +1,397 @@
+"""The metadata of an index in a folder as one transaction sees them: questions and changes."""
+
+import contextlib
+import json
+import re
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+
+from solar.arrays import RowNumbers
+from solar.errors import SolarError
+from solar.files import is_text
+from solar.images import Roots, Stamp
+from solar.images.exif import ExifFacts
+from solar.storage import places_table
+from solar.storage.conditions import Where
+from solar.storage.geo import Area
+from solar.storage.places_table import place_of
+from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
+
+_CODES = "sketch"  # what the file calls the names of codes
+FILES = re.compile(r"|vectors-\d+\.f(32|16)|sketch-\d+-\d+\.faiss|postings-\d+-\d+\.npy")
+"""What a version may name: files of its own folder, or nothing."""
+_CONDITIONS = {
+    ("tag", "="): "row IN (SELECT row FROM tags WHERE tag = ?)",
+    ("path", "="): "path GLOB ?",
+    **{(name, r): f"{name} {r} ?" for name in ("width", "height", "taken") for r in (">=", "<")},
+}
+
+
+_Row = tuple[Any, ...]
+"""A row, and the facts of its photo in their order; its sum is that of this tuple's `repr`."""
+
+
+@dataclass(frozen=True)
+class CodesFile:
+    """A file of codes or postings, which covers so many rows."""
+
+    name: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Version:
+    """What one committed version consists of, besides its photos."""
+
+    number: int = 0  # counts commits
+    rows: int = 0  # of the vectors file, those of removed photos included
+    photos: int = 0  # that can be found
+    vectors: str = ""  # name of the vectors file
+    codes: tuple[CodesFile, ...] = ()  # which cover the first rows, one after the other
+
+    @property
+    def coded_rows(self) -> int:
+        """How many rows, from the first, have codes."""
+        return sum(part.rows for part in self.codes)
+
+
+class View:
+    """The metadata within one transaction; a view of a reader never changes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+        self.afterwards: list[Callable[[], None]] = []
+        """What a writer does once its changes are true."""
+
+    def format(self) -> int:
+        """The format of the metadata; 0 while no index was finished here."""
+        return int(self.execute("PRAGMA user_version").fetchone()[0])
+
+    def facts(self) -> tuple[DescriptorSpec, str] | None:
+        """How photos were described, and the kind of index; None if nothing is finished."""
+        found = self._read_fact("made")
+        if found is None:
+            return None
+        with parsing():
+            facts = json.loads(found)
+            return DescriptorSpec(**facts["made"]), str(facts["compress"])
+
+    def roots(self) -> Roots:
+        """Where the photos are."""
+        with parsing():
+            return _roots_of(self._read_fact("roots"))
+
+    def skipped(self) -> dict[str, Skipped]:
+        """Files that are left out."""
+        with parsing():
+            skipped = json.loads(self._read_fact("skipped") or "{}")
+            return {name: Skipped(*facts) for name, facts in skipped.items()}
+
+    def stamps(self) -> dict[str, Stamp | None]:
+        """What the file of every photo was, by path."""
+        found = self.execute(
+            "SELECT path, bytes, modified, sha256 FROM photos LEFT JOIN files USING (row)"
+        )
+        return {path: _stamp_of(stamp) for path, *stamp in found}
+
+    def version(self) -> Version:
+        """The version that this view shows."""
+        return _version_of(self._read_fact("version"))
+
+    def rows(self) -> RowNumbers:
+        """The rows of photos, ascending."""
+        return self._numbers("SELECT row FROM photos ORDER BY row")
+
+    def removed(self) -> RowNumbers:
+        """The rows of removed and replaced photos, ascending."""
+        return self._numbers("SELECT row FROM removed ORDER BY row")
+
+    def matching(self, where: Where) -> RowNumbers:
+        """The rows of the photos that satisfy every condition, ascending."""
+        areas = [c.value for c in where if isinstance(c.value, Area)]
+        with parsing():
+            found = [places_table.within(self.execute, area) for area in areas]
+        plain = [(c, c.value) for c in where if not isinstance(c.value, Area)]
+        if plain:
+            conditions = " AND ".join(_CONDITIONS[c.field, c.relation] for c, _ in plain)
+            values = [_starting(value) if c.field == "path" else value for c, value in plain]
+            found.append(self._numbers(f"SELECT row FROM photos WHERE {conditions}", *values))
+        return reduce(np.intersect1d, found[1:], np.sort(found[0]))
+
+    def where_and_when(self) -> dict[str, Any]:
+        """How many photos have a time, a position or a camera, and from where to where."""
+        with parsing():
+            return places_table.where_and_when(self.execute)
+
+    def paths(self, rows: Iterable[int]) -> dict[int, str]:
+        """The paths of some rows; a SolarError if one has no photo, or it is damaged."""
+        wanted = {int(row) for row in rows}
+        found = self._checked("row IN (SELECT value FROM json_each(?))", json.dumps(sorted(wanted)))
+        if len(found) != len(wanted):
+            raise DamageError("a row without its photo")
+        return {row: path for row, path, *_ in found}
+
+    def find(self, paths: Sequence[str]) -> list[tuple[int, Photo]]:
+        """Rows and photos of those paths that are indexed."""
+        known = json.dumps([path for path in paths if is_text(path)], ensure_ascii=False)
+        return self._photos("path IN (SELECT value FROM json_each(?))", known)
+
+    def batches(self, photos: int) -> Iterator[list[tuple[int, Photo]]]:
+        """All rows and photos, ascending by row, in pieces."""
+        last = -1
+        while batch := self._photos("row > ? ORDER BY row LIMIT ?", last, photos):
+            yield batch
+            last = batch[-1][0]
+
+    def blocks(self) -> list[tuple[int, int, str]]:
+        """First row, rows and SHA-256 of what was written to the vectors file, ascending."""
+        return self.execute("SELECT first, rows, sha256 FROM blocks ORDER BY first").fetchall()
+
+    def problems(self) -> list[str]:
+        """What is wrong with the metadata, whether SQLite itself finds it or their sums do."""
+        damage = [text for (text,) in self.execute("PRAGMA integrity_check(5)") if text != "ok"]
+        strays = self.execute("PRAGMA foreign_key_check").fetchall()
+        damage += [f"{len(strays)} facts belong to no photo"] if strays else []
+        try:
+            damage += self._row_problems()
+            for _ in self.batches(4096):  # which compares the sum of every row
+                pass
+        except DamageError as error:
+            damage.append(error.what)
+        return damage
+
+    def _row_problems(self) -> list[str]:
+        """Every row belongs to one photo, or was removed."""
+        version, photos = self.version(), self.rows()
+        if len(photos) != version.photos:
+            return [f"it has {len(photos)} photos and should have {version.photos}"]
+        rows = np.sort(np.concatenate([photos, self.removed()]))
+        if not np.array_equal(rows, np.arange(version.rows)):
+            return [f"its photos do not match its {version.rows} rows"]
+        return []
+
+    def check_whole(self) -> None:
+        """Raise a DamageError if anything is wrong with the metadata."""
+        for problem in self.problems():
+            raise DamageError(problem)
+
+    def check_schema(self, known: frozenset[str]) -> None:
+        """Refuse a file that consists of anything else than our tables: nobody made it for us.
+
+        Views, triggers and expressions of a stranger could run for ever.
+        """
+        for kind, sql in self.execute("SELECT type, sql FROM sqlite_master"):
+            if sql is not None and " ".join(str(sql).split()) not in known:
+                raise SolarError(f"The metadata contain a {kind} that solar did not create.")
+
+    # Writing
+
+    def begin(self, spec: DescriptorSpec, kind: str, roots: Roots) -> None:
+        """Make this the metadata of a new index."""
+        self._fact("made", {"made": asdict(spec), "compress": kind})
+        self._fact("roots", roots.stored())
+        self._fact("skipped", {})
+
+    def amend(self, change: Amendment) -> None:
+        """Rename photos, note what their files are now, and where they are."""
+        rows = {photo.path: row for row, photo in self.find(list(change.renamed))}
+        # Over names that no file has, so that two photos can take each other's.
+        self.executemany(
+            "UPDATE photos SET path = char(1) || row WHERE row = ?",
+            [[row] for row in rows.values()],
+        )
+        self.executemany(
+            "UPDATE photos SET path = ? WHERE row = ?",
+            [(change.renamed[old], row) for old, row in rows.items()],
+        )
+        known = "path IN (SELECT value FROM json_each(?))"
+        self._sum(known, json.dumps(list(change.renamed.values()), ensure_ascii=False))
+        self._stamp((row, change.stamps[p.path]) for row, p in self.find(list(change.stamps)))
+        facts = [(row, change.facts[p.path]) for row, p in self.find(list(change.facts))]
+        places_table.tell(self.executemany, facts)
+        self._sum(known, json.dumps([*change.stamps, *change.facts], ensure_ascii=False))
+        if change.roots is not None:
+            self._fact("roots", change.roots.stored())
+        if change.skipped is not None:
+            self._fact("skipped", change.skipped)
+
+    def set_version(self, version: Version) -> None:
+        """Say what the version being written consists of."""
+        facts = asdict(version)
+        self._fact("version", {_CODES: facts.pop("codes"), **facts})
+
+    def put(self, photos: Sequence[Photo], first: int) -> int:
+        """Give photos the rows from `first` on, and say how many were there already.
+
+        A path may occur once in `photos`; a photo that had it before is removed.
+        """
+        for photo in photos:
+            if not is_text(photo.path):
+                raise SolarError(f"The name {photo.path!r} is not valid UTF-8: rename the photo.")
+        replaced = self.drop([photo.path for photo in photos])
+        rows = list(enumerate(photos, first))
+        self.executemany(
+            "INSERT INTO photos (row, path, width, height, taken) VALUES (?, ?, ?, ?, ?)",
+            [(row, p.path, p.width, p.height, p.taken) for row, p in rows],
+        )
+        self.executemany(
+            "INSERT OR IGNORE INTO tags (tag, row) VALUES (?, ?)",
+            [(tag, row) for row, photo in rows for tag in photo.tags],
+        )
+        self._stamp((row, photo.stamp) for row, photo in rows if photo.stamp is not None)
+        facts = [(row, ExifFacts(None, p.position, p.camera)) for row, p in rows]
+        places_table.tell(self.executemany, facts)
+        self._sum("row >= ?", first)
+        return replaced
+
+    def drop(self, paths: Sequence[str]) -> int:
+        """Remove the photos of those paths that are indexed, and say how many those were."""
+        rows = [[row] for row, _ in self.find(paths)]
+        self.executemany("INSERT INTO removed (row) VALUES (?)", rows)
+        self.executemany("DELETE FROM photos WHERE row = ?", rows)
+        return len(rows)
+
+    def add_block(self, first: int, rows: int, sha256: str) -> None:
+        """Record a stretch that was written to the vectors file at once."""
+        self.execute("INSERT INTO blocks VALUES (?, ?, ?)", [first, rows, sha256])
+
+    def renumber(self) -> None:
+        """Close the gaps of removed photos: rows count from 0, in the same order."""
+        self.execute(
+            "CREATE TEMP TABLE moved AS SELECT row AS old, row_number() OVER (ORDER BY row) AS new "
+            "FROM photos"
+        )
+        self.execute("CREATE UNIQUE INDEX temp.moved_by_old ON moved (old)")
+        # Over the negative numbers, so that no row meets another on its way.
+        self.execute("UPDATE photos SET row = -(SELECT new FROM moved WHERE old = row)")
+        self.execute("UPDATE photos SET row = -row - 1")
+        self.execute("DROP TABLE temp.moved")
+        self.execute("DELETE FROM removed")
+        self.execute("DELETE FROM blocks")
+        self._sum("row >= 0")
+
+    def _sum(self, condition: str, *values: str | int) -> None:
+        """Note the sums of some rows as they are now."""
+        rows = [(row[0], _sum_of(row)) for row, _ in self._read(condition, *values)]
+        self.executemany("INSERT OR REPLACE INTO sums VALUES (?, ?)", rows)
+
+    def _stamp(self, stamps: Iterable[tuple[int, Stamp]]) -> None:
+        self.executemany(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)",
+            [(row, *stamp) for row, stamp in stamps],
+        )
+
+    def _read_fact(self, name: str) -> str | None:
+        """The JSON of a fact; a DamageError if it is not what was written."""
+        found = self.execute("SELECT value, sum FROM facts WHERE name = ?", [name]).fetchone()
+        if found is None:
+            return None
+        if found[1] != _sum_of((name, found[0])):
+            raise DamageError(f"the fact {name!r}")
+        return str(found[0])
+
+    def _fact(self, name: str, value: object) -> None:
+        text = json.dumps(value)
+        sums = [name, text, _sum_of((name, text))]
+        self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", sums)
+
+    def _numbers(self, sql: str, *values: str | int) -> RowNumbers:
+        return np.fromiter((row for (row,) in self.execute(sql, values)), np.int64)
+
+    def _photos(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
+        """Rows and photos; a DamageError if one is not what was written."""
+        return [(row[0], Photo(*row[1:])) for row in self._checked(condition, *values)]
+
+    def _checked(self, condition: str, *values: str | int) -> list[_Row]:
+        """Rows; a DamageError if one is not what was written."""
+        found = self._read(condition, *values)
+        for row, stored in found:
+            if stored != _sum_of(row):
+                raise DamageError(f"the row of {row[1]!r}")
+        return [row for row, _ in found]
+
+    def _read(self, condition: str, *values: str | int) -> list[tuple[_Row, int | None]]:
+        """Rows, and the sums that were noted of them."""
+        # In one statement, and without a Photo of each row: every search pays for this.
+        found = self.execute(
+            "SELECT row, path, width, height, taken, "
+            "(SELECT json_group_array(tag) FROM tags WHERE tags.row = photos.row), "
+            "sum, latitude, longitude, camera, bytes, modified, sha256 FROM photos "
+            "LEFT JOIN files USING (row) LEFT JOIN sums USING (row) LEFT JOIN places USING (row) "
+            f"WHERE {condition}",
+            values,
+        )
+        return [
+            (
+                (row, path, *size, _tags_of(tags), taken, _stamp_of(stamp), *place_of(*place)),
+                stored,
+            )
+            for row, path, *size, taken, tags, stored, place, stamp in map(_grouped, found)
+        ]
+
+
+@lru_cache(maxsize=16)
+def _roots_of(stored: str | None) -> Roots:
+    return Roots.read(json.loads(stored or ""))
+
+
+@lru_cache(maxsize=16)
+def _version_of(stored: str | None) -> Version:
+    """A version from what is stored of it, which every search reads."""
+    with parsing():
+        facts = json.loads(stored or "")
+        codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
+        version = Version(**facts, codes=codes)
+        names = [version.vectors, *(part.name for part in codes)]
+        # They may be a stranger's: none may lead out of the folder.
+        if not all(FILES.fullmatch(name) for name in names):
+            raise ValueError("a file that is none of its own")
+        return version
+
+
+def _sum_of(row: _Row) -> int:
+    return zlib.crc32(repr(row).encode("utf-8", "backslashreplace"))
+
+
+class DamageError(SolarError):
+    """The metadata are not what was written; `Metadata` says where."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"The metadata are damaged ({what}): build the index again.")
+        self.what = what
+
+
+@contextlib.contextmanager
+def parsing() -> Iterator[None]:
+    """Turn what fails in the block, in which facts are read, into a DamageError."""
+    try:
+        yield
+    except SolarError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DamageError(str(error) or type(error).__name__) from error
+
+
+def _grouped(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What was read of a row, with its place and its stamp as one value each."""
+    return *found[:7], found[7:10], found[10:]
+
+
+def _tags_of(found: str) -> tuple[str, ...]:
+    return tuple(json.loads(found)) if found != "[]" else ()
+
+
+def _stamp_of(found: Sequence[Any]) -> Stamp | None:
+    return None if found[-1] is None else Stamp(*found)
+
+
+def _starting(path: str | int) -> str:
+    return re.sub(r"([*?[])", r"[\1]", str(path)) + "*"

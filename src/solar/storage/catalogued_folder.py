@@ -1,0 +1,245 @@
+"""What indices in folders share, of vectors or of local features: metadata and one writer.
+
+A change is made inside one transaction of the metadata, so that it becomes true as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from solar.arrays import RowNumbers
+from solar.errors import SolarError
+from solar.files import file_digest, make_folder
+from solar.images import Roots, Stamp
+from solar.storage.catalogue import FILE, Metadata
+from solar.storage.catalogue_view import Version, View
+from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
+
+# Photos whose metadata are checked whole before the first search; of more, the rows it reads.
+_CHECKED_AT_ONCE = 4096
+
+
+class FolderWriter(ABC):
+    """One change to the index in a folder; it becomes true when the view's transaction does."""
+
+    patterns: ClassVar[Sequence[str]]
+    """Of the files beside the metadata that a version may name."""
+
+    def __init__(self, folder: Path, view: View) -> None:
+        self._folder, self._view = folder, view
+        self._version = view.version()
+        self._sweep()
+        view.afterwards.append(self._sweep)
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Write anew what holds removed photos."""
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Remove photos; a SolarError names the first that is not indexed."""
+        wanted = dict.fromkeys(paths)
+        known = {photo.path for _, photo in self._view.find(list(wanted))}
+        for path in wanted:
+            if path not in known:
+                raise SolarError(f"{path} is not in {self._folder}: nothing was removed.")
+        count = self._view.drop(list(wanted))
+        self._commit(replace(self._version, photos=self._version.photos - count))
+        return count
+
+    def amend(self, change: Amendment) -> None:
+        """Make changes for which nothing has to be described."""
+        count = self._view.drop(list(change.removed))
+        self._view.amend(change)
+        self._commit(replace(self._version, photos=self._version.photos - count))
+
+    def _commit(self, version: Version) -> None:
+        self._version = replace(version, number=version.number + 1)
+        self._view.set_version(self._version)
+
+    def _sweep(self) -> None:
+        """Delete files that the version does not name; they were replaced, or a kill left them."""
+        named = {self._version.vectors, *(part.name for part in self._version.codes)}
+        for file in (file for pattern in self.patterns for file in self._folder.glob(pattern)):
+            if file.name not in named:
+                with contextlib.suppress(OSError):  # some systems keep what a reader has mapped
+                    file.unlink()
+
+
+@dataclass(frozen=True)
+class FolderState:
+    """One committed version with its files open.
+
+    Attributes:
+        roots: Where its photos are.
+        removed: The rows of removed photos, ascending.
+    """
+
+    version: Version
+    roots: Roots
+    removed: RowNumbers
+
+
+S = TypeVar("S", bound=FolderState)
+
+
+class FolderStorage(ABC, Generic[S]):
+    """Photos in a folder; see `Storage` of `solar.storage.protocol`."""
+
+    engine: ClassVar[str]
+    """What `info` calls it."""
+
+    def __init__(
+        self, folder: Path, spec: DescriptorSpec, metadata: Metadata | None = None
+    ) -> None:
+        self.folder, self.spec = folder, spec
+        self._metadata = metadata or Metadata(folder)
+        self._latest: S | None = None
+
+    def __len__(self) -> int:
+        with self._metadata.reading() as view:
+            return view.version().photos
+
+    @property
+    def version(self) -> int:
+        """A number that grows with every change, whoever made it; cheap to ask for."""
+        with self._metadata.reading() as view:
+            return view.version().number
+
+    @property
+    def roots(self) -> Roots:
+        """Where the photos are."""
+        with self._metadata.reading() as view:
+            return view.roots()
+
+    @property
+    def roots_seen(self) -> Roots:
+        """Where the photos were when they were last searched or looked at."""
+        state = self._latest
+        return self.roots if state is None else state.roots
+
+    def stamps(self) -> dict[str, Stamp | None]:
+        """What the file of every photo was when it was described, by path."""
+        with self._metadata.reading() as view:
+            return view.stamps()
+
+    def skipped(self) -> dict[str, Skipped]:
+        """Files that the latest look at the roots left out."""
+        with self._metadata.reading() as view:
+            return view.skipped()
+
+    def amend(self, change: Amendment) -> None:
+        """Make changes for which nothing has to be described, all at once."""
+        if change:
+            with self._metadata.writing() as view:
+                self._writer(view).amend(change)
+
+    def find(self, paths: Sequence[str]) -> dict[str, Photo]:
+        """What is known of photos, by path; unknown paths are left out."""
+        with self._metadata.reading() as view:
+            return {photo.path: photo for _, photo in view.find(paths)}
+
+    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
+        """What is known of every photo, ascending by row."""
+        with self._metadata.reading() as view:
+            for batch in view.batches(rows):
+                yield [photo for _, photo in batch]
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Remove photos, all at once; a SolarError names the first that is not indexed."""
+        with self._metadata.writing() as view:
+            return self._writer(view).remove(paths)
+
+    def compact(self) -> None:
+        """Write anew what holds removed photos, and what speeds searches up."""
+        with self._metadata.writing() as view:
+            self._writer(view).compact()
+
+    def info(self) -> dict[str, Any]:
+        """Facts to print."""
+        with self._metadata.snapshot(self._state) as (view, state):
+            known = view.where_and_when()
+            files = {f.name: f.stat().st_size for f in self.folder.iterdir() if f.is_file()}
+        version = state.version
+        facts = {
+            "engine": self.engine,
+            "photos": version.photos,
+            "removed": version.rows - version.photos,
+            "version": version.number,
+            "bytes": sum(files.values()),
+        }
+        return facts | self._facts(state, files) | known
+
+    def check(self) -> list[str]:
+        """Read everything, recompute every checksum, and return one sentence a problem."""
+        try:
+            with self._metadata.snapshot(self._state) as (view, state):
+                return [
+                    *(f"The metadata of {self.folder} is damaged: {t}." for t in view.problems()),
+                    *self._problems(view, state),
+                ]
+        except SolarError as error:
+            return [str(error)]
+
+    def close(self) -> None:
+        """Let go of files."""
+        self._latest = None
+        self._metadata.close()
+
+    @abstractmethod
+    def _writer(self, view: View) -> FolderWriter:
+        """What makes one change."""
+
+    @abstractmethod
+    def _load(self, view: View, version: Version) -> S:
+        """Open the files of a version."""
+
+    @abstractmethod
+    def _facts(self, state: S, files: Mapping[str, int]) -> dict[str, Any]:
+        """Facts to print, given the bytes of all files by name."""
+
+    @abstractmethod
+    def _problems(self, view: View, state: S) -> list[str]:
+        """What is wrong with the files, in one sentence each."""
+
+    def _state(self, view: View, version: Version) -> S:
+        state = self._latest
+        if state is None or (state.version is not version and state.version != version):
+            if version.photos <= _CHECKED_AT_ONCE:
+                view.check_whole()
+            state = self._latest = self._load(view, version)
+        return state
+
+    def _damaged(self, files: Mapping[str, str], remedy: str) -> list[str]:
+        """Sentences on those of the files, with their checksums, that are not as they should be."""
+        return [
+            f"{self.folder / name} is missing or damaged: {remedy}."
+            for name, digest in files.items()
+            if not (self.folder / name).exists() or file_digest(self.folder / name) != digest
+        ]
+
+
+def refuse_place(folder: Path) -> None:
+    """A SolarError if no index can be made there: it is a file, or holds other files."""
+    if folder.is_dir():
+        make_folder(folder, FILE)
+    elif folder.exists():
+        raise SolarError(f"{folder} is a file, not a folder: choose another name for the index.")
+
+
+@contextlib.contextmanager
+def creating(folder: Path) -> Iterator[View]:
+    """Fill a new or empty folder with an index: whole, or not at all.
+
+    A SolarError if it is an index, holds other files, or cannot be written.
+    """
+    refuse_place(folder)
+    make_folder(folder, FILE)
+    with Metadata(folder).writing(create=True) as view:
+        if view.facts() is not None:
+            raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
+        yield view

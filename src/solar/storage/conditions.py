@@ -1,0 +1,90 @@
+"""Conditions that photos must satisfy to be found, and how they are written."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from solar.errors import SolarError
+from solar.files import is_text
+from solar.storage.geo import Area, parse_area
+from solar.storage.types import Photo
+
+_TIME = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ]\d{2}(:\d{2}(:\d{2})?)?)?)?)?")
+_CONDITION = re.compile(r"\s*(\w+)\s*(>=|<|=)\s*(.*?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One thing that a photo must satisfy to be found.
+
+    `tag = x`: it has this tag. `path = x`: its path starts so. `width`, `height` and `taken` are
+    compared; a photo without a capture time satisfies nothing about it. `near = x`: it was taken
+    in this area, and its position is known.
+    """
+
+    field: Literal["tag", "path", "width", "height", "taken", "near"]
+    relation: Literal["=", ">=", "<"]
+    value: str | int | Area
+
+    def holds(self, photo: Photo) -> bool:
+        """Whether a photo satisfies it: what engines must agree with."""
+        if self.field == "tag":
+            return self.value in photo.tags
+        if self.field == "path":
+            return photo.path.startswith(str(self.value))
+        if isinstance(self.value, Area):
+            return photo.position is not None and bool(self.value.holds(photo.position)[0])
+        known = getattr(photo, self.field)
+        if known is None:
+            return False
+        return bool(known >= self.value if self.relation == ">=" else known < self.value)
+
+
+Where: TypeAlias = tuple[Condition, ...]
+"""Conditions that must all hold; none at all lets every photo through."""
+
+
+def parse_where(conditions: str | Iterable[str | Condition] | None) -> Where:
+    """Read conditions: `tag=night`, `path=rome/`, `width>=1024`, `taken<2019-07`, or a distance.
+
+    That is `near=48.858,2.294,500m`: degrees north, degrees east, and metres or kilometres (`2km`).
+    """
+    if isinstance(conditions, str):
+        conditions = [conditions]
+    return tuple(c if isinstance(c, Condition) else _parse(c) for c in conditions or ())
+
+
+def _parse(text: str) -> Condition:
+    found = _CONDITION.fullmatch(text) if is_text(text) else None
+    match found.groups() if found else ():
+        case ("tag" | "path" as name, "=", str(value)) if value:
+            return Condition(name, "=", value)
+        case ("width" | "height" as name, ">=" | "<" as relation, str(value)) if _is_count(value):
+            return Condition(name, relation, int(value))
+        case ("taken", ">=" | "<" as relation, str(value)) if _is_time(value):
+            return Condition("taken", relation, value.replace(" ", "T"))
+        case ("near", "=", str(value)):
+            return Condition("near", "=", parse_area(value))
+        case ("taken", ">=" | "<", str(value)):
+            raise SolarError(
+                f"The condition {text!r} is not understood: write a time as 2019, 2019-07, "
+                "2019-07-14 or 2019-07-14T18:30."
+            )
+    raise SolarError(
+        f"The condition {text!r} is not understood: write tag=night, path=rome/, width>=1024, "
+        "height<2000, taken>=2019-07-14, taken<2020 or near=48.858,2.294,500m."
+    )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text + "0001-01-01T00:00:00"[len(text) :])
+    except ValueError:
+        return False
+    return bool(_TIME.fullmatch(text))
+
+
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and len(text) < 19  # as far as databases count

@@ -1,0 +1,315 @@
+"""The embedded engine with its vectors in the memory of GPUs, for many searches.
+
+Blocks of rows lie on the devices as they are stored. A search multiplies one block after the other
+in float32 and keeps the k best rows of each query and a margin; `storage.nearest` ranks them, so
+rows, scores and order are those of the CPU. Where the margin does not suffice, because many photos
+are equal, it ranks all rows whose products are near that of the k-th.
+
+The first search loads the vectors. Photos that are added or removed later are followed. Where
+there is no room, a warning says so and the CPU searches.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from solar.arrays import AnyFloats, Flags, RowNumbers, Vectors
+from solar.errors import SolarError
+from solar.storage import nearest
+from solar.storage.catalogue import Metadata
+from solar.storage.catalogue_view import Version, View
+from solar.storage.conditions import Where
+from solar.storage.folder import FolderEngine, FolderVectors
+from solar.storage.types import Hit
+
+# Numbers and rows of a block. Its products with the queries of a turn take up to a gibibyte, and
+# so does a copy of float16 rows in float32.
+_BLOCK, _ROWS = 1 << 28, 1 << 20
+_PIECE = 1 << 24  # numbers copied to a device at once
+_QUERIES = 256
+# Products near 1 may differ by this much when they are summed in another order.
+_UNSURE = 1e-5
+_RANKED = 1 << 14  # rows of one query
+_RESERVE = 3 << 30  # bytes of a GPU that stay free for searching
+
+
+class DeviceMemoryError(SolarError):
+    """Vectors do not fit into the memory of a device, or there is no such device."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Rows (count, dim) on one device."""
+
+    first: int  # among all vectors
+    rows: Tensor
+
+
+class GpuVectors:
+    """Vectors in the memory of devices, each row on one of them.
+
+    Several threads may use it; they take turns.
+
+    Args:
+        devices: Where to keep vectors; each block goes where most memory is free.
+    """
+
+    def __init__(self, devices: Sequence[torch.device]) -> None:
+        self._devices = devices
+        self._blocks: list[_Block] = []
+        self._stamp: tuple[Hashable, ...] = ()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return sum(len(block.rows) for block in self._blocks)
+
+    @property
+    def bytes(self) -> int:
+        """What the vectors take on all devices."""
+        return sum(block.rows.nbytes for block in self._blocks)
+
+    def candidates(
+        self,
+        queries: Vectors,
+        vectors: AnyFloats,
+        k: int,
+        stamp: Sequence[Hashable],
+        present: Flags | None = None,
+    ) -> RowNumbers:
+        """Rows (n, m) that hold the k largest inner products with each query; -1 is none.
+
+        Args:
+            queries: (n, dim).
+            vectors: (rows, dim) float32 or float16, which are loaded if they are new.
+            k: How many rows are wanted of each query.
+            stamp: Identifies the vectors. If it begins like that of the vectors held, or the other
+                way round, only rows that are missing are loaded.
+            present: (rows,) which may be found; all if not given.
+
+        Raises:
+            DeviceMemoryError: There is no room for the vectors.
+        """
+        queries = np.ascontiguousarray(queries, np.float32)
+        with self._lock:
+            try:
+                self._follow(vectors, tuple(stamp))
+                found = [
+                    self._best(queries[at : at + _QUERIES], vectors, k, present)
+                    for at in range(0, len(queries), _QUERIES)
+                ]
+            except torch.OutOfMemoryError:
+                self._release()
+                raise self._too_small(vectors) from None
+        return np.concatenate(found) if found else np.empty((0, 0), np.int64)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        with self._lock:
+            self._release()
+
+    def _follow(self, vectors: AnyFloats, stamp: tuple[Hashable, ...]) -> None:
+        both = min(len(stamp), len(self._stamp))
+        if not both or stamp[:both] != self._stamp[:both]:
+            self._release()
+        missing = len(vectors) - len(self)
+        if missing <= 0:
+            return
+        if missing * vectors.shape[1] * vectors.itemsize > self._free():
+            self._release()
+            raise self._too_small(vectors)
+        while len(self) < len(vectors):
+            self._load_block(vectors)
+        self._stamp = stamp
+
+    def _load_block(self, vectors: AnyFloats) -> None:
+        """Fill up the last block, or make another one."""
+        dim = vectors.shape[1]
+        most = min(max(_BLOCK // dim, 1), _ROWS)
+        if self._blocks and len(self._blocks[-1].rows) < most:
+            # Many small additions must not make many small blocks.
+            last = self._blocks.pop()
+        else:
+            device = max(self._devices, key=free_memory)
+            dtype = torch.float16 if vectors.dtype == np.float16 else torch.float32
+            last = _Block(len(self), torch.empty((0, dim), dtype=dtype, device=device))
+        count = min(most, len(vectors) - last.first)
+        rows = last.rows.new_empty((count, dim))
+        rows[: len(last.rows)] = last.rows
+        step = max(_PIECE // dim, 1)
+        for at in range(len(last.rows), count, step):
+            end = min(at + step, count)
+            piece = np.array(vectors[last.first + at : last.first + end])
+            rows[at:end] = torch.from_numpy(piece)
+        self._blocks.append(_Block(last.first, rows))
+
+    def _products(
+        self, queries: Vectors, rows: int, present: Flags | None
+    ) -> Iterator[tuple[int, Tensor]]:
+        """First rows of blocks, and their products (n, count); -inf where `present` is not true."""
+        asked = torch.from_numpy(queries)
+        for block in self._blocks:
+            end = min(block.first + len(block.rows), rows)  # a reader may see an earlier state
+            if end <= block.first:
+                return
+            device = block.rows.device
+            products = asked.to(device) @ block.rows[: end - block.first].float().T
+            if present is not None:
+                gone = torch.from_numpy(~present[block.first : end]).to(device)
+                products.masked_fill_(gone, -torch.inf)
+            yield block.first, products
+
+    def _best(
+        self, queries: Vectors, vectors: AnyFloats, k: int, present: Flags | None
+    ) -> RowNumbers:
+        keep, found = k + nearest.MARGIN, []
+        for first, products in self._products(queries, len(vectors), present):
+            values, places = products.topk(min(keep, products.shape[1]))
+            found.append((values, places + first))
+        if not found:
+            return np.empty((len(queries), 0), np.int64)
+        values, places = (
+            torch.cat([x.cpu() for x in part], 1) for part in zip(*found, strict=True)
+        )
+        values, order = values.topk(min(keep, values.shape[1]))
+        rows: RowNumbers = places.gather(1, order).numpy()
+        rows[values.numpy() == -np.inf] = -1
+        if rows.shape[1] == keep:
+            floor = values[:, k - 1] - _UNSURE * values[:, 0].abs().clamp(min=1)
+            crowded = (values[:, -1] >= floor) & (values[:, -1] > -torch.inf)
+            for number in crowded.nonzero()[:, 0].tolist():
+                query = queries[number : number + 1]
+                best = self._best_above(query, float(floor[number]), vectors, k, present)
+                rows[number] = np.pad(best, (0, keep - k), constant_values=-1)
+        return rows
+
+    def _best_above(
+        self, query: Vectors, floor: float, vectors: AnyFloats, k: int, present: Flags | None
+    ) -> RowNumbers:
+        """The k best rows of one query (1, dim), among all whose products reach a floor."""
+        best = np.empty(0, np.int64)
+        for first, products in self._products(query, len(vectors), present):
+            rows = (products[0] >= floor).nonzero()[:, 0].cpu().numpy() + first
+            for at in range(0, len(rows), _RANKED):
+                some = np.append(best, rows[at : at + _RANKED])
+                best = np.sort([row for row, _ in nearest.ranked(query[0], vectors, some, k)])
+        return best
+
+    def _release(self) -> None:
+        self._blocks, self._stamp = [], ()
+
+    def _free(self) -> int:
+        return sum(max(free_memory(device) - _RESERVE, 0) for device in self._devices)
+
+    def _too_small(self, vectors: AnyFloats) -> DeviceMemoryError:
+        need, free = vectors.nbytes / 1e9, self._free() / 1e9
+        return DeviceMemoryError(
+            f"The vectors take {need:.1f} GB of GPU memory, and {free:.1f} GB are free."
+        )
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that a GPU can still hold; for a CPU no limit is known."""
+    if device.type != "cuda":
+        return 1 << 62
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + cached
+
+
+def devices_called(name: str) -> list[torch.device]:
+    """The devices that a name means: every GPU for `cuda`, one of them for `cuda:1`.
+
+    A DeviceMemoryError if there is none.
+    """
+    missing = DeviceMemoryError(f"This machine has no device {name}.")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise missing from None
+    if device.type != "cuda":
+        return [device]
+    every = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
+    found = every if device.index is None else every[device.index : device.index + 1]
+    if not found:
+        raise missing
+    return found
+
+
+def vectors_on(device: str) -> GpuVectors | None:
+    """Room for vectors on a device, or on every GPU for `cuda`; None and a warning without one."""
+    try:
+        return GpuVectors(devices_called(device))
+    except DeviceMemoryError as error:
+        warn_of_fallback(error)
+        return None
+
+
+def warn_of_fallback(error: DeviceMemoryError) -> None:
+    """Warn that a search takes place on the CPU."""
+    warnings.warn(f"{str(error).rstrip('.')}: searching on the CPU.", stacklevel=3)
+
+
+def open_index(
+    address: str | os.PathLike[str], metadata: Metadata | None = None, *, device: str
+) -> FolderEngine:
+    """Open an index of vectors in a folder, to be searched on a device.
+
+    Args:
+        address: The folder.
+        metadata: What was read of it already.
+        device: `cuda` for every GPU, `cuda:1` for one of them.
+    """
+    folder = Path(address)
+    metadata = metadata or Metadata(folder)
+    engine = GpuEngine(folder, *metadata.facts, metadata)
+    engine.on_gpu = vectors_on(device)
+    return engine
+
+
+class GpuEngine(FolderEngine):
+    """An index in a folder, with its vectors on devices; codes are not used."""
+
+    on_gpu: GpuVectors | None = None
+
+    def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
+        """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
+        try:
+            return super().search(queries, k, where)
+        except DeviceMemoryError as error:
+            self.on_gpu = None
+            warn_of_fallback(error)
+            return super().search(queries, k, where)
+
+    def close(self) -> None:
+        """Let go of files, connections and memory."""
+        if self.on_gpu is not None:
+            self.on_gpu.close()
+        super().close()
+
+    def _state_with_codes(self, view: View, version: Version) -> FolderVectors:
+        load = super()._state_with_codes if self.on_gpu is None else self._state
+        return load(view, version)
+
+    def _candidates(
+        self, view: View, state: FolderVectors, queries: Vectors, k: int, where: Where
+    ) -> RowNumbers:
+        on_gpu = self.on_gpu
+        if on_gpu is None:
+            return super()._candidates(view, state, queries, k, where)
+        present = None
+        if where:
+            present = np.zeros(len(state.vectors), np.bool_)
+            present[view.matching(where)] = True
+        elif len(state.removed):
+            present = np.ones(len(state.vectors), np.bool_)
+            present[state.removed] = False
+        stamp = (str(state.file), *state.blocks)
+        return on_gpu.candidates(queries, state.vectors, k, stamp, present)

@@ -1,0 +1,370 @@
+"""Where a Milvus collection is, and calls to its server that wait and try again.
+
+One address says which collection, and how it is to be used:
+
+```
+milvus://host:19530/photos                      a collection on a server or a cluster
+milvus://host/photos?index=HNSW&shards=4        options of `Options`, after a question mark
+milvus:///data/photos.db                        Milvus Lite: a local file that ends in .db
+milvus://./photos.db?collection=holidays        … below the current folder, another collection
+```
+"""
+
+import logging
+import os
+import random
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from solar.errors import SolarError, optional
+from solar.storage.protocol import NoIndexError
+
+TOKEN = "SOLAR_MILVUS_TOKEN"
+"""Environment variable with `user:password` or an API key: safer than one in the address."""
+
+CONSISTENCIES = ("Strong", "Session", "Bounded", "Eventually")
+BY_TAG = "tag:"
+
+Params: TypeAlias = Mapping[str, str | int | float]
+
+_BUILD = ("M", "efConstruction", "nlist", "m", "nbits", "sq_type", "refine", "refine_type")
+_SEARCH = ("ef", "nprobe", "search_list", "refine_k", "reorder_k")
+# What may differ from one who opens the collection to the next.
+_PATIENCE = ("timeout", "retries", "wait")
+_READING = ("consistency", *_PATIENCE)
+
+_DEFAULT_PORT = 19530
+_NAME = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a collection is."""
+
+    uri: str  # what `pymilvus` connects to
+    collection: str
+    database: str = ""  # of the server; empty for its default
+    token: str = field(default="", repr=False)  # `user:password` or an API key
+    options: Mapping[str, str] = field(default_factory=dict)  # as written, not yet understood
+    file: str = ""  # of Milvus Lite; empty for a server
+
+    @property
+    def server(self) -> str:
+        """Who answers, for sentences."""
+        return self.file or self.uri.split("://")[1]
+
+    def __str__(self) -> str:
+        return f"milvus://{self.server}/{self.collection}"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a collection is made and used.
+
+    Attributes:
+        index: `FLAT` compares with every photo, exactly. Others approximate: `HNSW`, `IVF_FLAT`,
+            `IVF_SQ8`, `IVF_PQ`, or whatever else the server knows.
+        build: Parameters of the index, such as `M`, `efConstruction`, `nlist`, `m` or `sq_type`.
+        search: Parameters of a search, such as `ef` or `nprobe`.
+        partition: `none`; `hash` spreads photos evenly by path; `tag:country/` keeps those together
+            that share the tag which begins with `country/`: a search for one reads no others.
+        partitions: How many partitions the server makes of them.
+        shards: Into how many streams the server splits what is written.
+        replicas: How many copies are kept in memory, each on query nodes of its own.
+        consistency: `Strong` sees everything written before; `Session` what this process wrote;
+            `Bounded` may be seconds behind; `Eventually` takes what is there.
+        timeout: Seconds until a call is given up.
+        retries: How often a call that failed for want of a server is repeated.
+        wait: Seconds to wait until a new or released collection is indexed and in memory.
+    """
+
+    index: str = "FLAT"
+    build: Params = field(default_factory=dict)
+    search: Params = field(default_factory=dict)
+    partition: str = "none"
+    partitions: int = 16
+    shards: int = 1
+    replicas: int = 1
+    consistency: str = "Strong"
+    timeout: float = 30.0
+    retries: int = 5
+    wait: float = 3600.0
+
+    def build_params(self, dim: int) -> Params:
+        """Parameters of the index over vectors of a length, with defaults for those not given."""
+        defaults: dict[str, str | int | float] = {}
+        if self.index.startswith("HNSW"):
+            defaults = {"M": 16, "efConstruction": 200}
+        elif self.index.startswith("IVF") or self.index == "SCANN":
+            defaults = {"nlist": 1024}
+        if self.index == "IVF_PQ":  # a byte for every eight numbers, where that divides them
+            together = next(size for size in (8, 4, 2, 1) if dim % size == 0)
+            defaults |= {"m": dim // together, "nbits": 8}
+        return {**defaults, **self.build}
+
+    def search_params(self, k: int) -> Params:
+        """Parameters of a search for k photos, with defaults for those not given."""
+        params = dict(self.search)
+        if self.index.startswith("HNSW"):
+            params.setdefault("ef", 128)
+        elif self.index.startswith("IVF") or self.index == "SCANN":
+            params.setdefault("nprobe", 64)
+        if "ef" in params:
+            params["ef"] = max(int(params["ef"]), k)
+        return params
+
+    def remembered(self) -> dict[str, Any]:
+        """What the collection itself remembers: all but the patience of who made it."""
+        return {name: value for name, value in asdict(self).items() if name not in _PATIENCE}
+
+    def reading(self, given: Mapping[str, Any]) -> "Options":
+        """The same collection, read as somebody else asks; how it was made stays as it was."""
+        asked = read_options(given)
+        changed = {name: getattr(asked, name) for name in _READING if name in given}
+        return replace(self, **changed, search={**self.search, **asked.search})
+
+
+def parse_address(address: str) -> Place:
+    """Read an address; a SolarError if it names no server and collection, or no file."""
+    parts = urlsplit(address, allow_fragments=False)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    database = options.pop("database", "")
+    if parts.netloc in ("", "."):
+        file = parts.netloc + unquote(parts.path)
+        if not file.endswith(".db"):
+            raise SolarError(
+                f"{address} names neither a server nor a Milvus Lite file: write "
+                "milvus://host:19530/collection or milvus:///folder/photos.db."
+            )
+        return Place(file, _name(options.pop("collection", "photos")), "", "", options, file)
+    try:
+        host, port = parts.hostname or "", parts.port or _DEFAULT_PORT
+    except ValueError:
+        raise SolarError(f"The port of {parts.netloc} is not a number below 65536.") from None
+    scheme = "https" if _flag("tls", options.pop("tls", "no")) else "http"
+    user = ":".join(unquote(part) for part in (parts.username, parts.password) if part)
+    return Place(
+        f"{scheme}://{host}:{port}",
+        _name(unquote(parts.path.strip("/"))),
+        database,
+        user or os.environ.get(TOKEN, ""),
+        options,
+    )
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """Read options from an address or from keyword arguments."""
+    kinds = {each.name: type(each.default) for each in fields(Options) if each.default != MISSING}
+    names = [*kinds, *_BUILD, *_SEARCH]
+    for name in given:
+        if name not in names:
+            raise SolarError(f"Milvus has no option {name!r}: choose from {', '.join(names)}.")
+    known = {name: _typed(name, given[name], kind) for name, kind in kinds.items() if name in given}
+    build, search = (
+        {name: _plain(value) for name, value in given.items() if name in group}
+        for group in (_BUILD, _SEARCH)
+    )
+    options = Options(**known, build=build, search=search)
+    consistency = options.consistency.capitalize()
+    if consistency not in CONSISTENCIES:
+        choices = ", ".join(CONSISTENCIES)
+        raise SolarError(f"There is no consistency level {consistency!r}: choose from {choices}.")
+    if options.partition not in ("none", "hash") and not options.partition.startswith(BY_TAG):
+        raise SolarError(
+            f"The option partition must be none, hash or tag:…, not {options.partition}."
+        )
+    for name in ("partitions", "shards", "replicas", "timeout", "wait"):
+        if getattr(options, name) <= 0:
+            raise SolarError(f"The option {name} must be above 0, not {getattr(options, name)}.")
+    return replace(options, consistency=consistency, index=options.index.upper())
+
+
+def _typed(name: str, value: Any, kind: type) -> Any:
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise SolarError(f"The option {name} must be a number, not {value!r}.") from None
+
+
+def _plain(value: Any) -> str | int | float:
+    """A parameter of an index: a number where it looks like one."""
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except (TypeError, ValueError):
+            continue
+    return str(value)
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.lower() in ("yes", "true", "1"):
+        return True
+    if value.lower() in ("no", "false", "0"):
+        return False
+    raise SolarError(f"The option {name} must be yes or no, not {value!r}.")
+
+
+def _name(collection: str) -> str:
+    if not _NAME.fullmatch(collection):
+        raise SolarError(
+            f"{collection!r} cannot be the name of a collection: use letters, digits and "
+            "underscores, as in milvus://host:19530/photos."
+        )
+    return collection
+
+
+_CONNECTING = 10.0  # seconds; nobody waits longer for a host that is misspelt
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+
+_MISSING = 100
+_UNAUTHENTICATED = 1800
+# Milvus's numbers for: unavailable, too many requests, a rate limit, not fully loaded, and a
+# channel, replica or node that is moving.
+_PASSING = frozenset({2, 4, 8, 103, 203, 401, 503, 901, 902, 903, 905})
+
+_Result = TypeVar("_Result")
+
+# Files of Milvus Lite are served by this very process until nobody uses them.
+_users: Counter[str] = Counter()
+_users_lock = threading.Lock()
+# What Milvus Lite cannot bear in two threads at once: both write its table of names.
+_ALONE = frozenset({"rename_collection", "drop_collection"})
+_alone = threading.Lock()
+
+
+class Connection:
+    """A client of one server; `pymilvus` is the library itself."""
+
+    def __init__(self, place: Place, options: Options) -> None:
+        self.place, self.options = place, options
+        self.pymilvus, self._errors = _libraries()
+        self._client: Any = self._connect()
+
+    def call(self, name: str, *arguments: Any, timeout: float | None = None, **named: Any) -> Any:
+        """Call a method of `pymilvus.MilvusClient`, which must bear to be called twice.
+
+        A SolarError if it failed for good, or took longer than `timeout` seconds.
+        """
+        limit = timeout or self.options.timeout
+        with _alone if self.place.file and name in _ALONE else nullcontext():
+            return self.repeat(
+                name, lambda client: getattr(client, name)(*arguments, timeout=limit, **named)
+            )
+
+    def repeat(self, doing: str, action: Callable[[Any], _Result]) -> _Result:
+        """Do something with the client, all of it again whenever the server does not answer."""
+        pause = _FIRST_PAUSE
+        for attempt in range(self.options.retries + 1):
+            try:
+                return action(self._client)
+            except self._errors as error:
+                if attempt == self.options.retries or not _passes(error):
+                    raise self._explained(error, doing) from error
+            # A random share, so that many clients do not come back at the same moment.
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Disconnect, and let go of the file of Milvus Lite once nobody uses it."""
+        if self._client is None:
+            return
+        self._client.close()
+        self._client = None
+        if self.place.file:
+            _close_file(self.place.file)
+
+    def _connect(self) -> Any:
+        place = self.place
+        try:
+            if place.file:
+                return _open_file(place.file, self._client_of)
+            return self._client_of(place.uri)
+        except self._errors as error:
+            if place.file:
+                raise SolarError(
+                    f"{place.file} cannot be opened: another process may use it, or its folder is "
+                    "missing."
+                ) from error
+            raise self._explained(error, "connect") from error
+
+    def _client_of(self, uri: str) -> Any:
+        return self.pymilvus.MilvusClient(
+            uri=uri,
+            token=self.place.token,
+            db_name=self.place.database,
+            timeout=min(self.options.timeout, _CONNECTING),
+        )
+
+    def _explained(self, error: Exception, doing: str) -> SolarError:
+        code, message = _code(error), getattr(error, "message", "") or str(error)
+        text = " ".join(message.split()).rstrip(".")
+        if code == _MISSING or "collection not found" in text:
+            return NoIndexError(
+                f"{self.place} does not exist: make it with `solar index build` or `solar index "
+                "copy`."
+            )
+        if code == _UNAUTHENTICATED or "UNAUTHENTICATED" in text or "auth check failure" in text:
+            return SolarError(
+                f"Milvus at {self.place.server} refuses the user: set {TOKEN} to user:password."
+            )
+        if doing == "connect" or _passes(error):
+            return SolarError(
+                f"No Milvus server answers at {self.place.server}: start it, or check the address "
+                f"({text[:200]})."
+            )
+        return SolarError(
+            f"Milvus at {self.place.server} refused ({doing.replace('_', ' ')}): {text}."
+        )
+
+
+def _libraries() -> tuple[Any, tuple[type[Exception], ...]]:
+    """`pymilvus` and the exceptions of its calls."""
+    pymilvus, grpc = optional("pymilvus", "milvus"), optional("grpc", "milvus")
+    # They log every failed call with a traceback; our sentence says it.
+    for name in ("pymilvus", "milvus_lite"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return pymilvus, (pymilvus.MilvusException, grpc.RpcError)
+
+
+def _code(error: Exception) -> Any:
+    """Milvus's number, or the `grpc.StatusCode` of a call that never reached it."""
+    code = getattr(error, "code", None)
+    return code() if callable(code) else code
+
+
+def _passes(error: Exception) -> bool:
+    """Whether the same call may well succeed later."""
+    code = _code(error)
+    return (
+        code in _PASSING
+        or getattr(code, "name", "") in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+        or bool(getattr(error, "retriable", False))
+        or type(error).__name__ == "MilvusUnavailableException"
+    )
+
+
+def _open_file(file: str, connect: Callable[[str], Any]) -> Any:
+    """Connect to a file of Milvus Lite; it cannot bear two threads that do so at once."""
+    with _users_lock:
+        client = connect(file)
+        _users[str(Path(file).resolve())] += 1
+    return client
+
+
+def _close_file(file: str) -> None:
+    path = str(Path(file).resolve())
+    with _users_lock:
+        _users[path] -= 1
+        if not _users[path]:
+            manager = import_module("milvus_lite.server_manager").server_manager_instance
+            manager.release_server(file)

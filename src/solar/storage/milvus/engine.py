@@ -1,0 +1,406 @@
+"""The engine for more photos than one machine holds: a collection of Milvus.
+
+One row per photo: its path is the primary key, beside its vector and what is known of it. The
+collection's properties say how the vectors were made. Addresses and options are in
+`solar.storage.milvus.connection`.
+
+Milvus has no transactions. A new collection gets its name when it is whole, so it is there whole or
+not at all. Adding becomes visible piece by piece; if it breaks off, adding the same again is safe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from solar.arrays import Vectors
+from solar.errors import SolarError
+from solar.files import is_text
+from solar.images import Roots, Stamp
+from solar.storage.conditions import Where
+from solar.storage.milvus import schema as stored
+from solar.storage.milvus.connection import BY_TAG, Connection, parse_address, read_options
+from solar.storage.milvus.schema import CollectionFacts, among, expression
+from solar.storage.protocol import validated
+from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
+
+_UNFINISHED = "_unfinished_"
+_MOST = 16384  # rows in one answer, a limit of Milvus
+_MOST_BYTES = 32 << 20  # in one call or answer; a server's own limit is 64 MiB
+_PATHS = 500  # named in one expression
+
+_Item = TypeVar("_Item")
+
+
+def create(
+    address: str,
+    spec: DescriptorSpec,
+    batches: Iterable[tuple[Sequence[Photo], Vectors]],
+    roots: Roots | None = None,
+    **options: Any,
+) -> MilvusEngine:
+    """Make a collection and fill it: whole, or not at all.
+
+    Options are those of `solar.storage.milvus.connection.Options`; they win over the address.
+    """
+    place = parse_address(address)
+    connection = Connection(place, read_options({**place.options, **options}))
+    name = f"{place.collection}{_UNFINISHED}{secrets.token_hex(4)}"
+    facts = CollectionFacts(spec, connection.options, roots or Roots())
+    engine = MilvusEngine(connection, name, facts)
+    try:
+        if connection.call("has_collection", place.collection):
+            raise SolarError(f"{place} exists already: add to it, or choose another name.")
+        engine.fill(batches)
+        engine.load()
+        engine.rename(place.collection)
+        engine.load()  # once more, for Milvus Lite: there, a new name means not loaded
+    except BaseException:
+        engine.drop()
+        engine.close()
+        raise
+    return engine
+
+
+def open_index(address: str, **options: Any) -> MilvusEngine:
+    """Open a collection, and have it loaded into memory if it is not."""
+    place = parse_address(address)
+    given = {**place.options, **options}
+    connection = Connection(place, read_options(given))
+    try:
+        facts = stored.read_facts(connection)
+        connection.options = facts.options.reading(given)
+        engine = MilvusEngine(connection, place.collection, facts)
+        engine.load()
+    except BaseException:
+        connection.close()
+        raise
+    return engine
+
+
+def index_name(address: str) -> str:
+    """What to call the index at an address, without the password that may be in that."""
+    return parse_address(address).collection
+
+
+class MilvusEngine:
+    """A collection of Milvus; see `solar.storage.protocol.Engine`.
+
+    Where it differs: `add` and `remove` become visible piece by piece, many may write at a time,
+    and `batches` shows changes made meanwhile or not.
+    """
+
+    def __init__(self, connection: Connection, name: str, facts: CollectionFacts) -> None:
+        self.spec, self.options = facts.spec, connection.options
+        self._facts = facts
+        self._connection, self._name = connection, name
+        self._place = str(connection.place)
+        self._rows_per_call = max(1, min(4096, _MOST_BYTES // (4 * self.spec.dim + 1024)))
+
+    def __str__(self) -> str:
+        return self._place
+
+    def __len__(self) -> int:
+        [row] = self._query("", ["count(*)"], consistency="Strong")
+        return int(row["count(*)"])
+
+    def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
+        """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
+        if k > _MOST:
+            raise SolarError(f"Milvus finds at most {_MOST} photos per search, not {k}.")
+        found: list[list[Hit]] = []
+        most = max(1, _MOST_BYTES // (4 * self.spec.dim))
+        for start in range(0, len(queries), most):
+            answer = self._call(
+                "search",
+                data=queries[start : start + most],
+                anns_field="vector",
+                filter=expression(where, self._partition_tag),
+                limit=k,
+                search_params={"metric_type": "IP", "params": self.options.search_params(k)},
+                consistency_level=self.options.consistency,
+            )
+            found += [[Hit(str(hit.id), float(hit.distance)) for hit in hits] for hits in answer]
+        return found
+
+    def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
+        """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
+        rows = self._find(paths, [*stored.KNOWN, "vector"], self.options.consistency)
+        return {row["path"]: (stored.photo_of(row), stored.vector_of(row)) for row in rows}
+
+    def find(self, paths: Sequence[str]) -> dict[str, Photo]:
+        """What is known of photos, by path; unknown paths are left out."""
+        rows = self._find(paths, stored.KNOWN, self.options.consistency)
+        return {row["path"]: stored.photo_of(row) for row in rows}
+
+    def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
+        """Everything, in the order of a hash of the paths, in pieces of at most `rows`."""
+        for batch in self._walk(rows):
+            vectors = np.stack([stored.vector_of(row) for row in batch])
+            yield [stored.photo_of(row) for row in batch], vectors
+
+    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
+        """What is known of every photo, in the order of `batches`, without its vector."""
+        for batch in self._walk(rows, stored.KNOWN):
+            yield [stored.photo_of(row) for row in batch]
+
+    def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
+        """Add photos or replace those of the same path, piece by piece; repeating it is safe."""
+        given = 0
+        try:
+            for count in self._put(batches):
+                given += count
+        except SolarError as error:
+            if not given:
+                raise
+            raise SolarError(
+                f"{str(error).removesuffix('.')}; {given} photos were already written, and adding "
+                "all of them again is safe."
+            ) from error
+        return given
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Remove photos; a SolarError names the first that is not indexed, and none is removed."""
+        wanted = list(dict.fromkeys(paths))
+        known = {row["path"] for row in self._find(wanted, ["path"], "Strong")}
+        for path in wanted:
+            if path not in known:
+                raise SolarError(f"{path} is not in {self._place}: nothing was removed.")
+        for some in _chunks(wanted, _PATHS):
+            self._call("delete", filter=among("path", some))
+        return len(wanted)
+
+    @property
+    def roots(self) -> Roots:
+        """Where the photos are."""
+        return self._facts.roots
+
+    @property
+    def roots_seen(self) -> Roots:
+        """The same, which costs nothing here."""
+        return self.roots
+
+    def stamps(self) -> dict[str, Stamp | None]:
+        """What the file of every photo was when it was described, by path."""
+        return {photo.path: photo.stamp for batch in self.photos() for photo in batch}
+
+    def skipped(self) -> dict[str, Skipped]:
+        """Nothing: a collection does not remember what was left out."""
+        return {}
+
+    def amend(self, change: Amendment) -> None:
+        """Make changes for which nothing has to be described, one after the other."""
+        if change.facts:
+            raise SolarError("A Milvus collection does not store positions: leave out `exif=True`.")
+        if change.removed:
+            self.remove(list(change.removed))
+        back = {new: old for old, new in change.renamed.items()}
+        found = self.lookup([back.get(path, path) for path in {*back, *change.stamps}])
+        rows = [
+            (replace(photo, path=path, stamp=change.stamps.get(path, photo.stamp)), vector)
+            for path in {*back, *change.stamps}
+            for photo, vector in [found[back.get(path, path)]]
+        ]
+        if rows:
+            self.add([([photo for photo, _ in rows], np.stack([vector for _, vector in rows]))])
+        if gone := [old for old in change.renamed if old not in back]:
+            self.remove(gone)
+        if change.roots is not None and change.roots != self._facts.roots:
+            self._facts = replace(self._facts, roots=change.roots)
+            properties = {stored.FACTS: self._facts.stored()}
+            self._call("alter_collection_properties", properties=properties)
+
+    def info(self) -> dict[str, Any]:
+        """Facts to print; `bytes` are those of the vectors alone, in one replica."""
+        photos, index = len(self), self._call("describe_index", "vector")
+        told = ("build", "search", "partition", "shards", "replicas", "consistency")
+        return {
+            "engine": "milvus",
+            "server": str(self._connection.call("get_server_version")),
+            "photos": photos,
+            "bytes": photos * self.spec.dim * 4,
+            "index": self.options.index,
+            "rows_not_yet_indexed": int(index.get("pending_index_rows", 0)),
+            **{name: getattr(self.options, name) for name in told},
+        }
+
+    def check(self) -> list[str]:
+        """Read everything, recompute every checksum, and return one sentence a problem."""
+        try:
+            return [*self._leftovers(), *self._audit()]
+        except SolarError as error:
+            return [str(error)]
+
+    def compact(self) -> None:
+        """Have the server give back the room of removed and replaced photos, in its own time."""
+        self._call("compact")
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._connection.close()
+
+    # Making a collection
+
+    def fill(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> None:
+        """Make the collection and put everything in."""
+        options, connection = self.options, self._connection
+        facts = self._facts.stored()
+        params = options.build_params(self.spec.dim)
+        index = connection.pymilvus.MilvusClient.prepare_index_params()
+        index.add_index("vector", index_type=options.index, metric_type="IP", params=params)
+        partitions = {} if options.partition == "none" else {"num_partitions": options.partitions}
+        self._call(
+            "create_collection",
+            # Servers keep both; Milvus Lite forgets the description.
+            schema=stored.schema(connection, self.spec.dim, options.partition, facts),
+            properties={stored.FACTS: facts},
+            num_shards=options.shards,
+            consistency_level=options.consistency,
+            **partitions,
+        )
+        self._call("create_index", index)
+        for _ in self._put(batches):
+            pass
+        self._call("flush", timeout=options.wait)
+
+    def rename(self, name: str) -> None:
+        """Give the collection its name."""
+        self._connection.call("rename_collection", self._name, name)
+        self._name = name
+
+    def drop(self) -> None:
+        """Undo `fill`, as far as the server answers."""
+        with contextlib.suppress(SolarError):
+            self._call("drop_collection")
+
+    def load(self) -> None:
+        """Have the collection in memory, with its index, unless it is there already."""
+        state = self._call("get_load_state")["state"]
+        if getattr(state, "name", str(state)) == "Loaded":
+            return
+        end = time.monotonic() + self.options.wait
+        while self._call("describe_index", "vector").get("pending_index_rows", 0):
+            if time.monotonic() > end:
+                break  # loaded all the same, and searched slowly at first
+            time.sleep(0.2)
+        self._call(
+            "load_collection", timeout=self.options.wait, replica_number=self.options.replicas
+        )
+
+    # Rows
+
+    def _put(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> Iterator[int]:
+        """Write batch by batch, and say after each how many photos it held."""
+        for photos, vectors in batches:
+            for photo in photos:
+                stored.check_photo(photo)
+            kept, sound = validated(photos, vectors, self.spec.dim, self._place)
+            rows = stored.rows_of(kept, sound, self._partition_tag)
+            for some in _chunks(rows, self._rows_per_call):
+                self._write(list(some))
+            yield len(photos)
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
+        """Put rows in the place of those with the same paths; doing so twice changes nothing."""
+        if self.options.partition == "none":
+            self._call("upsert", rows)
+            return
+        # Up to 2.3.7 at least, servers upsert into the wrong partition (milvus-io/milvus#30607),
+        # and a search that looks at one partition misses the photo.
+        old = among("path", (row["path"] for row in rows))
+        name, timeout = self._name, self.options.timeout
+
+        def replace(client: Any) -> None:
+            client.delete(name, filter=old, timeout=timeout)
+            client.insert(name, rows, timeout=timeout)
+
+        self._connection.repeat("insert", replace)
+
+    @property
+    def _partition_tag(self) -> str | None:
+        by = self.options.partition
+        return by.removeprefix(BY_TAG) if by.startswith(BY_TAG) else None
+
+    # Reading
+
+    def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
+        return self._connection.call(method, self._name, *arguments, **named)
+
+    def _query(
+        self, filter_: str, fields: list[str], consistency: str, **named: Any
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._call(
+            "query", filter=filter_, output_fields=fields, consistency_level=consistency, **named
+        )
+        return found
+
+    def _find(
+        self, paths: Sequence[str], fields: list[str], consistency: str
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of those paths that are indexed."""
+        known = [path for path in dict.fromkeys(paths) if is_text(path)]
+        for some in _chunks(known, _PATHS):
+            chosen = among("path", some)
+            if self.options.partition == "hash":  # no other partition has to be looked at
+                chosen += f" and {among('place', map(stored.place_of, some))}"
+            yield from self._query(chosen, fields, consistency)
+
+    def _walk(self, most: int, fields: list[str] | None = None) -> Iterator[list[dict[str, Any]]]:
+        """All rows, ascending by place, in pieces.
+
+        Places are spread evenly, so that a range of them holds about as many photos as wanted; a
+        range with too many is halved. No version of Milvus promises an order of its own that paths
+        with quotes survive.
+        """
+        most = min(most, _MOST - 1, self._rows_per_call)
+        ranges = max(1, math.ceil(2 * len(self) / most))
+        edges = [stored.PLACES * number // ranges for number in range(ranges + 1)]
+        todo = list(pairwise(edges))[::-1]
+        while todo:
+            first, last = todo.pop()
+            inside = f"place >= {first} and place < {last}"
+            wanted = fields or [*stored.KNOWN, "vector"]
+            rows = self._query(inside, wanted, "Strong", limit=most + 1)
+            if len(rows) > most:
+                middle = (first + last) // 2
+                todo += [(middle, last), (first, middle)]
+            elif rows:
+                yield sorted(rows, key=lambda row: (row["place"], row["path"]))
+
+    def _leftovers(self) -> list[str]:
+        return [
+            f"The collection {name} is being made, or was left by a process that was killed: "
+            "drop it if no process is creating it."
+            for name in self._connection.call("list_collections")
+            if name.startswith(f"{self._name}{_UNFINISHED}")
+        ]
+
+    def _audit(self) -> list[str]:
+        problems, seen = [], 0
+        for batch in self._walk(1024):
+            seen += len(batch)
+            for row in batch:
+                if stored.checksum(stored.vector_of(row)) != row["checksum"]:
+                    problems.append(f"The vector of {row['path']} in {self._place} is damaged.")
+                if row["place"] != stored.place_of(row["path"]):
+                    problems.append(f"The row of {row['path']} in {self._place} is damaged.")
+        count = len(self)
+        if count != seen:
+            problems.append(
+                f"{self._place} counts {count} photos and shows {seen}: check it again when "
+                "no process writes."
+            )
+        return problems
+
+
+def _chunks(items: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]

@@ -1,0 +1,225 @@
+"""What a Milvus collection holds: how it was made; per photo a row with vector and checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from solar.arrays import Vectors
+from solar.errors import SolarError
+from solar.files import is_text
+from solar.images import Roots, Stamp
+from solar.storage.conditions import Condition, Where
+from solar.storage.geo import Area
+from solar.storage.milvus.connection import BY_TAG, Connection, Options
+from solar.storage.types import DescriptorSpec, Photo
+
+FORMAT = 1
+FACTS = "solar"
+"""The property of a collection that tells how it was made."""
+
+KNOWN = ["path", "width", "height", "tags", "taken", "place", "checksum", "stamp"]
+"""The fields of a row but its vector."""
+
+PLACES = 1 << 62
+_PATH_BYTES, _TAG_BYTES, _TAGS, _TAKEN_BYTES, _STAMP_BYTES = 4096, 1024, 256, 32, 128
+
+
+@dataclass(frozen=True)
+class CollectionFacts:
+    """What a collection remembers besides its rows."""
+
+    spec: DescriptorSpec
+    options: Options
+    roots: Roots
+
+    def stored(self) -> str:
+        """As a text to be kept with the collection."""
+        facts = {"format": FORMAT, "made": asdict(self.spec), "roots": self.roots.stored()}
+        return json.dumps({**facts, "options": self.options.remembered()})
+
+
+def read_facts(connection: Connection) -> CollectionFacts:
+    """What a collection remembers; a SolarError if it is not ours or of another format."""
+    place = connection.place
+    described = connection.call("describe_collection", place.collection)
+    text = described.get("properties", {}).get(FACTS) or described.get("description", "")
+    try:
+        facts = json.loads(text)
+        if facts["format"] != FORMAT:
+            raise SolarError(
+                f"{place} has format {facts['format']}, and this version of solar reads format "
+                f"{FORMAT}: build the index again, or use the version that wrote it."
+            )
+        spec, options = DescriptorSpec(**facts["made"]), Options(**facts["options"])
+        roots = Roots.read(facts["roots"])
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, SolarError):
+            raise
+        raise SolarError(f"{place} was not made by solar: choose another collection.") from error
+    fields = {field["name"]: field for field in described["fields"]}
+    dim = fields["vector"]["params"]["dim"]
+    if int(dim) != spec.dim:
+        raise SolarError(f"{place} holds vectors of length {dim} instead of {spec.dim}.")
+    return CollectionFacts(spec, options, roots)
+
+
+def schema(connection: Connection, dim: int, partition: str, description: str) -> Any:
+    """The fields of a new collection, partitioned as in `Options`: a `CollectionSchema`."""
+    schema = connection.pymilvus.MilvusClient.create_schema(
+        auto_id=False, enable_dynamic_field=False, description=description
+    )
+    kind = connection.pymilvus.DataType
+    schema.add_field("path", kind.VARCHAR, max_length=_PATH_BYTES, is_primary=True)
+    schema.add_field("width", kind.INT64)
+    schema.add_field("height", kind.INT64)
+    schema.add_field(
+        "tags", kind.ARRAY, element_type=kind.VARCHAR, max_capacity=_TAGS, max_length=_TAG_BYTES
+    )
+    schema.add_field("taken", kind.VARCHAR, max_length=_TAKEN_BYTES)
+    schema.add_field("place", kind.INT64, is_partition_key=partition == "hash")
+    schema.add_field("checksum", kind.INT64)
+    schema.add_field("stamp", kind.VARCHAR, max_length=_STAMP_BYTES)
+    if partition.startswith(BY_TAG):
+        schema.add_field("partition", kind.VARCHAR, max_length=_TAG_BYTES, is_partition_key=True)
+    schema.add_field("vector", kind.FLOAT_VECTOR, dim=dim)
+    return schema
+
+
+def rows_of(
+    photos: Sequence[Photo], vectors: Vectors, partition_tag: str | None
+) -> list[dict[str, Any]]:
+    """Rows to write: photos and their vectors (n, dim), and the tag that decides on a partition."""
+    rows = [
+        {
+            "path": photo.path,
+            "width": photo.width,
+            "height": photo.height,
+            "tags": list(photo.tags),
+            "taken": photo.taken or "",
+            "place": place_of(photo.path),
+            "checksum": checksum(vector),
+            "stamp": " ".join(map(str, photo.stamp or ())),
+            "vector": vector,
+        }
+        for photo, vector in zip(photos, vectors, strict=True)
+    ]
+    if partition_tag is not None:
+        for row, photo in zip(rows, photos, strict=True):
+            row["partition"] = _tag_of(photo, partition_tag)
+    return rows
+
+
+def photo_of(row: dict[str, Any]) -> Photo:
+    """What a row knows of its photo."""
+    tags, stamp = tuple(map(str, row["tags"])), None
+    if row["stamp"]:
+        size, modified, *digest = row["stamp"].split()
+        stamp = Stamp(int(size), int(modified), "".join(digest))
+    return Photo(row["path"], row["width"], row["height"], tags, row["taken"] or None, stamp)
+
+
+def vector_of(row: dict[str, Any]) -> Vectors:
+    """The vector (dim,) of a row."""
+    return np.asarray(row["vector"], np.float32)
+
+
+def place_of(path: str) -> int:
+    """A number below `PLACES` that spreads paths evenly."""
+    digest = hashlib.blake2b(path.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % PLACES
+
+
+def checksum(vector: Vectors) -> int:
+    """Of a vector's bytes."""
+    return zlib.crc32(np.ascontiguousarray(vector, "<f4").data)
+
+
+def check_photo(photo: Photo) -> None:
+    """Refuse what Milvus would refuse, with a better sentence."""
+    texts = (photo.path, photo.taken or "", *photo.tags)
+    if not all(map(is_text, texts)):
+        raise SolarError(f"The name {photo.path!r} is not valid UTF-8: rename the photo.")
+    if len(photo.path.encode()) > _PATH_BYTES:
+        raise SolarError(f"The path {photo.path[:40]}… is longer than {_PATH_BYTES} bytes.")
+    if len(photo.tags) > _TAGS or any(len(tag.encode()) > _TAG_BYTES for tag in photo.tags):
+        raise SolarError(
+            f"{photo.path} has more than {_TAGS} tags, or one longer than {_TAG_BYTES} bytes."
+        )
+
+
+def _tag_of(photo: Photo, beginning: str) -> str:
+    """The one tag that decides on the partition; empty without any."""
+    found = [tag for tag in photo.tags if tag.startswith(beginning)]
+    if len(found) > 1:
+        raise SolarError(
+            f"{photo.path} has {len(found)} tags that begin with {beginning!r}, by which the "
+            "collection is partitioned: leave one."
+        )
+    return found[0] if found else ""
+
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r"})
+_LAST = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def quoted(text: str) -> str:
+    """A text as a literal, with everything escaped that Milvus would read as something else."""
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def among(name: str, values: Iterable[str | int]) -> str:
+    """The field has one of these values."""
+    listed = ", ".join(quoted(v) if isinstance(v, str) else str(v) for v in values)
+    return f"{name} in [{listed}]"
+
+
+def expression(where: Where, partition_tag: str | None = None) -> str:
+    """All conditions together; empty for none.
+
+    `partition_tag` is how the tags begin that the collection is partitioned by: a condition on one
+    is then also a condition on the partition, and no other is read.
+    """
+    parts = [_one(condition) for condition in where]
+    if partition_tag is not None:
+        tags = [str(condition.value) for condition in where if condition.field == "tag"]
+        parts += [f"partition == {quoted(tag)}" for tag in tags if tag.startswith(partition_tag)]
+    return " and ".join(f"({part})" for part in parts)
+
+
+def after_prefix(prefix: str) -> str | None:
+    """The first text, in the order of code points, after all that begin so; None if none is."""
+    for end in range(len(prefix), 0, -1):
+        code = ord(prefix[end - 1]) + 1
+        if code in _SURROGATES:
+            code = _SURROGATES.stop
+        if code <= _LAST:
+            return prefix[: end - 1] + chr(code)
+    return None
+
+
+def _one(condition: Condition) -> str:
+    name, relation, value = condition.field, condition.relation, condition.value
+    if isinstance(value, Area):
+        raise SolarError(
+            "A Milvus collection does not store positions: leave out near, or build an index in a "
+            "folder."
+        )
+    if name == "tag":
+        return f"array_contains(tags, {quoted(str(value))})"
+    if name == "path":
+        # A range instead of `like`, whose wildcards cannot be escaped on every server.
+        end = after_prefix(str(value))
+        start = f"path >= {quoted(str(value))}"
+        return start if end is None else f"{start} and path < {quoted(end)}"
+    if name == "taken":
+        compared = f"taken {relation} {quoted(str(value))}"
+        return f'taken != "" and {compared}' if relation == "<" else compared
+    return f"{name} {relation} {int(value)}"

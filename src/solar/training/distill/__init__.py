@@ -1,0 +1,1 @@
+"""Distillation: a small network learns from larger ones."""

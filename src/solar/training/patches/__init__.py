@@ -1,0 +1,1 @@
+"""Training of patch networks."""

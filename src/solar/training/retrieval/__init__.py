@@ -1,0 +1,1 @@
+"""Training of networks for whole photos: tuples with mined negatives, or classes."""

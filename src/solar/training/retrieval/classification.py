@@ -1,0 +1,238 @@
+"""Training a network to tell labelled places apart: ArcFace and its kin, without mining."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from solar.datasets.labelled.places import Places, listed
+from solar.datasets.labelled.sources import places_in
+from solar.datasets.seeds import generator
+from solar.errors import SolarError
+from solar.losses import NEGATIVES, Classifier, nearest_negatives, second_order
+from solar.nn import pca_whitening
+from solar.training import distributed
+from solar.training.objective import CollapseMonitor, Terms
+from solar.training.retrieval.loader import Loader
+from solar.training.retrieval.local_whitening import MOST, start_local_whitening
+from solar.training.retrieval.miner import contact_sheet
+from solar.training.retrieval.network import COMPUTED, build_network
+from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, parts_of
+from solar.training.retrieval.place_recipe import PlaceRecipe
+from solar.training.retrieval.validate import Labelled, open_labelled
+from solar.training.run import State
+
+_WHITENED, _TOGETHER = 2000, 32  # photos that a whitening layer starts from; described at once
+_ORDER = 1 << 20  # keeps the chance of epochs apart from that of steps
+
+
+class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
+    """A run of `task: places`; a batch is photos, and the place (b,) of each.
+
+    Every process has all places' weights and computes the loss of the whole batch, from gathered
+    descriptors: so each finds the whole gradient of those weights by itself, and all take the same
+    step. What processes exchange is a megabyte a step, and not those weights' gradient.
+    """
+
+    recipe_class = PlaceRecipe
+
+    def prepare(self) -> None:
+        """Open the photos and build the network and the places' weights."""
+        recipe = self.recipe
+        self.data, self.held = _open_places(recipe)
+        self.check_share("photos")
+        self.labels = torch.from_numpy(self.data.labels)
+        self.count_steps(self._steps_per_epoch())
+        self.net, self.origin = build_network(recipe.network)
+        loss = recipe.loss
+        self.classifier = Classifier(
+            self.net.dim,
+            len(self.data.names),
+            kind=loss.kind,
+            margin=loss.margin,
+            scale=loss.scale,
+        ).to(self.device)
+        self.loader = Loader(self.data.photos, recipe.images, recipe.seed, self.device)
+        advice = "Lower optimiser.lr, loss.margin or loss.second_order."
+        self.monitor = CollapseMonitor(stop=recipe.stop_on_collapse, advice=advice)
+
+    def _steps_per_epoch(self) -> int:
+        count, batch = epoch_length(self.data.labels, self.recipe.each), self.recipe.batch
+        if count < batch:
+            raise SolarError(
+                f"An epoch has {count} photos, but a batch needs {batch}: "
+                f"set batch={count // self.recipe.each * self.recipe.each} or less, or add photos."
+            )
+        return count // batch
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """The places' weights, and parts of the network; biases and norms do not decay."""
+        settings, weight = self.recipe.optimiser, self.classifier.weight
+        rate = settings.lr * settings.classifier
+        groups: list[dict[str, Any]] = [{"name": "classifier", "params": [weight], "lr": rate}]
+        for group in super().parameter_groups():
+            flat = [p for p in group["params"] if p.dim() <= 1]
+            rest = [p for p in group["params"] if p.dim() > 1]
+            still = {"name": f"{group['name']}, flat", "params": flat, "weight_decay": 0.0}
+            groups += [{**group, "params": rest}] if rest else []
+            groups += [{**group, **still}] if flat else []
+        return groups
+
+    def begin(self) -> None:
+        """Compute what starts from photos, and say where the rest is from."""
+        if self.origin["whitening"].startswith(COMPUTED):
+            self._start_whitening()
+        if self.recipe.loss.start == "means":
+            self._start_places()
+        super().begin()
+
+    @torch.no_grad()
+    def _start_whitening(self) -> None:
+        """Whiten the first photos by PCA; batch norms that learn follow them, too.
+
+        Every process does the same.
+        """
+        net, layer = self.net, self.net.whiten
+        if layer is None:  # that of local descriptors
+            first = self._order(0)[:MOST].tolist()
+            squares = self.loader.squares(first, self.recipe.images.size, (0,))
+            start_local_whitening(net, squares)
+            return
+        net.whiten = None
+        try:
+            rows = torch.cat([rows for rows, _ in self._described(self._order(0)[:_WHITENED])])
+        finally:
+            net.whiten = layer
+        found = pca_whitening(rows.cpu()).linear(net.dim)
+        layer.weight.copy_(distributed.share(found.weight.to(layer.weight)))
+        layer.bias.copy_(distributed.share(found.bias.to(layer.bias)))
+
+    @torch.no_grad()
+    def _start_places(self) -> None:
+        """Let every place start where its photos are; each process describes some of them."""
+        self.bar.say("Computing the class centres")
+        self.net.eval()
+        order = torch.arange(len(self.labels))
+        sums = torch.zeros_like(self.classifier.weight)
+        for rows, numbers in self._described(order[distributed.part(len(order))]):
+            sums.index_add_(0, self.labels[numbers].to(self.device), rows.float())
+        everybody = distributed.collect(sums[None]).sum(0)
+        self.classifier.weight.copy_(F.normalize(everybody, dim=1))
+
+    def _described(self, order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        for photos, numbers in self.loader.photo_batches(order, range(len(order)), _TOGETHER, 0):
+            yield self.trainable(photos.groups)[photos.order.to(self.device)], numbers
+
+    def _order(self, epoch: int) -> Tensor:
+        recipe = self.recipe
+        chance = generator(recipe.seed, _ORDER + epoch, recipe.each)
+        return epoch_order(self.labels, recipe.each, chance)
+
+    def batches(self) -> Iterator[Batch]:
+        """Shuffle an epoch, and give every process its share of each step."""
+        recipe, here = self.recipe, self.here
+        batch, share = recipe.batch, recipe.batch // here.size
+        while self.step < self.steps:
+            epoch, position = divmod(self.step, self.steps_per_epoch)
+            order = self._order(epoch)
+            if position == 0 and here.leads:
+                groups = order.view(-1, recipe.each)[:, :2]
+                self.run.image(self.step, "places", contact_sheet(self.data.photos, groups))
+            left = min(self.steps_per_epoch, position + self.steps - self.step)
+            steps = np.arange(position * batch, left * batch).reshape(-1, here.size, share)
+            mine = steps[:, here.rank].ravel()
+            for photos, numbers in self.loader.photo_batches(order, mine, share, epoch):
+                yield photos, self.labels[numbers].to(self.device)
+
+    def _loss(self, rows: Tensor, shown: Tensor) -> Terms:
+        everybody, labels = distributed.gather(rows), distributed.collect(shown)
+        found = self.classifier(everybody, labels)
+        weight = self.recipe.loss.second_order
+        second = place_similarity(everybody, labels) if weight else rows.new_zeros(())
+        total = found.loss + weight * second
+        with torch.no_grad():
+            return {
+                "loss": total,
+                "first_order": found.loss,
+                "second_order": second,
+                "accuracy": found.accuracy,
+                "near": found.near,
+                "far": found.far,
+                "spread": 1 - everybody.float().mean(0).square().sum(),
+            }
+
+    def extra_state(self) -> State:
+        """The places' weights, which no user of the network needs."""
+        state = self.classifier.state_dict()
+        return {"classifier": {name: value.cpu() for name, value in state.items()}}
+
+    def load_extra(self, state: State) -> None:
+        """Take them over."""
+        self.classifier.load_state_dict(state["classifier"])
+
+
+def place_similarity(rows: Tensor, labels: Tensor) -> Tensor:
+    """The second-order loss of neighbours in a batch, (n, dim), that show the same place.
+
+    Rows 0 and 1, 2 and 3 and so on are pairs, if their labels are equal; negatives are the nearest
+    five rows of other places, or as many as there are for all. Zero where there are none.
+    """
+    half = len(rows) // 2
+    anchors, positives = rows[: 2 * half : 2], rows[1 : 2 * half : 2]
+    own = labels[: 2 * half : 2]
+    paired = own == labels[1 : 2 * half : 2]
+    anchors, positives, own = anchors[paired], positives[paired], own[paired]
+    kin = own[:, None] == labels
+    count = min(NEGATIVES, int((~kin).sum(1).min())) if len(own) else 0
+    if count == 0:
+        return rows.sum() * 0
+    negatives = nearest_negatives(anchors, rows, kin, count)
+    return second_order(anchors, positives, negatives, reduction="per_query")
+
+
+def epoch_length(labels: np.ndarray[Any, np.dtype[np.int64]], each: int) -> int:
+    """Photos of an epoch in which those of a place come in groups of `each`."""
+    return int((-(-np.bincount(labels) // each)).sum()) * each
+
+
+def epoch_order(labels: Tensor, each: int, chance: torch.Generator) -> Tensor:
+    """The photos of an epoch (`epoch_length`,), shuffled in groups of `each` of one place.
+
+    Every photo is in it; the last group of a place is filled up with photos of its first ones.
+    """
+    shuffled = torch.randperm(len(labels), generator=chance)
+    if each == 1:
+        return shuffled
+    together = shuffled[torch.argsort(labels[shuffled], stable=True)]
+    counts = torch.bincount(labels)
+    filled = -(-counts // each) * each
+    place = torch.arange(len(counts)).repeat_interleave(filled)
+    within = torch.arange(len(place)) - (filled.cumsum(0) - filled)[place]
+    groups = together[(counts.cumsum(0) - counts)[place] + within % counts[place]].view(-1, each)
+    return groups[torch.randperm(len(groups), generator=chance)].flatten()
+
+
+def _open_places(recipe: PlaceRecipe) -> tuple[Places, Labelled | None]:
+    data, settings = recipe.data, recipe.validation
+    parts = parts_of(data)
+    found, *held = (
+        places_in(
+            data.source,
+            root=data.root,
+            part=part,
+            missing=data.missing,
+            drop_unverified=data.drop_unverified,
+        )
+        for part in parts
+    )
+    if settings.source:
+        return found, open_labelled(settings.source)
+    if not held and settings.fraction is not None:
+        found, *held = found.split(settings.fraction, seed=recipe.seed)
+    if not held:
+        return found, None
+    names = [held[0].names[label] for label in held[0].labels.tolist()]
+    return found, Labelled(listed(held[0].photos), names)

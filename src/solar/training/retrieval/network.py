@@ -1,0 +1,201 @@
+"""The network of a retrieval run: initial weights and parameter groups."""
+
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from solar.errors import SolarError
+from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
+from solar.models.checkpoint import load_whitening
+from solar.models.hub.pretrained import from_folder, pretrained_folder
+from solar.models.retrieval_config import REDUCTIONS, attention_at
+from solar.nn import BACKBONES, DAME, GeM
+from solar.nn.local_pooling import How
+from solar.nn.pooling import LOCAL_POOLINGS, ClassTokenGeM
+from solar.training.retrieval.recipe import NetworkStart, RetrievalOptimiser
+
+COMPUTED = "computed from training photos"
+"""How the origin of a whitening begins that is still to be computed."""
+
+
+def build_network(settings: NetworkStart) -> tuple[RetrievalNet, dict[str, str]]:
+    """Build a network on the CPU, and tell where its parts' first weights are from.
+
+    The published run takes the backbone of one network, the whitening layer of another, a fresh
+    exponent, and attention that starts as the identity. A SolarError if a file is missing or does
+    not fit.
+    """
+    if settings.start is not None:
+        return _gone_on_with(settings.start, settings.attention)
+    origin = dict.fromkeys(("backbone", "pooling", "whitening"), "random")
+    attention = attention_at(settings.attention, REDUCTIONS)
+    head = {"pooling": settings.pooling, "whitening": settings.whitening, "dim": settings.dim}
+    if settings.pooling in LOCAL_POOLINGS:
+        head["scales"] = (1.0,)  # what is compared at several are local features
+    folder = None if settings.backbone in BACKBONES else pretrained_folder(settings.backbone)
+    if folder is not None:
+        net = from_folder(folder, attention=attention, **head)  # type: ignore[arg-type]
+        origin["backbone"] = settings.backbone
+    else:
+        net = RetrievalNet(RetrievalConfig(settings.backbone, attention, **head))  # type: ignore[arg-type]
+    origin["attention"] = "identity" if settings.attention else "none"
+    features = None
+    if settings.features is not None:
+        features = retrieval_model(settings.features, device="cpu")
+        origin["attention"] = take_backbone(net, features, settings.features)
+        origin["backbone"] = settings.features
+    origin["pooling"] = _start_pooling(net, settings, features)
+    origin["whitening"] = _start_whitening(net, settings, features)
+    return net, origin
+
+
+def _gone_on_with(start: str, attention: str) -> tuple[RetrievalNet, dict[str, str]]:
+    found = retrieval_model(start, device="cpu").with_adaptation(None)  # no longer true of it
+    wanted = attention_at(attention, REDUCTIONS)
+    config = replace(found.config, attention={**wanted, **found.config.attention})
+    net = RetrievalNet(config)
+    missing = net.load_state_dict(found.state_dict(), strict=False).missing_keys
+    added = sorted({name.split(".")[1] for name in missing})
+    origin = dict.fromkeys(("backbone", "pooling", "whitening", "attention"), start)
+    if added:
+        origin["attention"] = f"identity in {', '.join(added)}"
+    return net, origin
+
+
+def take_backbone(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
+    """Copy the backbone of `features`, with the attention that both have; tells where that is from.
+
+    A SolarError, with the name, if the backbones are of different kinds.
+    """
+    own = net.backbone.state_dict()
+    shared = {key: value for key, value in features.backbone.state_dict().items() if key in own}
+    lacking = [key for key in own if key not in shared and not key.startswith("soa")]
+    wrong = [key for key, value in shared.items() if value.shape != own[key].shape]
+    if lacking or wrong:
+        raise SolarError(
+            f"{name} has another backbone ({features.config.backbone}) than {net.config.backbone}."
+        )
+    net.backbone.load_state_dict(shared, strict=False)
+    if not net.config.attention:
+        return "none"
+    fresh = [layer for layer in net.config.attention if f"soa{layer}.output.weight" not in shared]
+    return f"identity in {', '.join(f'soa{layer}' for layer in fresh)}" if fresh else name
+
+
+def _start_pooling(net: RetrievalNet, settings: NetworkStart, features: RetrievalNet | None) -> str:
+    pool = net.pool.gem if isinstance(net.pool, ClassTokenGeM) else net.pool
+    if isinstance(pool, DAME):
+        return "p = 3 for every image"
+    if not isinstance(pool, GeM):
+        return "has no weights"
+    if settings.p is not None:
+        nn.init.constant_(pool.p, settings.p)
+        return f"p = {settings.p:g}"
+    if features is None or not isinstance(features.pool, GeM):
+        raise SolarError("network.p is null, but network.features has no exponent to take.")
+    pool.load_state_dict(features.pool.state_dict())
+    return str(settings.features)
+
+
+def _start_whitening(
+    net: RetrievalNet, settings: NetworkStart, features: RetrievalNet | None
+) -> str:
+    source = settings.whitening_from
+    if isinstance(net.pool, How) and net.whiten is None:
+        return _start_local_whitening(net.pool, source, features)
+    if net.whiten is None:
+        return "none"
+    if source is None:
+        return "random"
+    if source in ("learn", "pca"):
+        return f"{COMPUTED} ({source})"
+    if source == "features":
+        layer = None if features is None else features.whiten
+        source = str(settings.features)
+    else:
+        layer = _whitening(source)
+    if layer is None:
+        raise SolarError(f"network.whitening_from: {source} has no whitening layer.")
+    if layer.weight.shape != net.whiten.weight.shape:
+        raise SolarError(
+            f"The whitening of {source} is {tuple(layer.weight.shape)}, "
+            f"but {tuple(net.whiten.weight.shape)} is needed."
+        )
+    net.whiten.load_state_dict(layer.state_dict())
+    return source
+
+
+def _start_local_whitening(pool: How, source: str | None, features: RetrievalNet | None) -> str:
+    if source == "features" and features is not None and isinstance(features.pool, How):
+        pool.load_state_dict(features.pool.state_dict())
+        return source
+    if source not in (None, "pca"):
+        raise SolarError(
+            f"network.whitening_from: local descriptors are whitened by pca, not by {source}."
+        )
+    return "random" if source is None else f"{COMPUTED} ({source} of local descriptors)"
+
+
+def _whitening(source: str) -> nn.Linear | None:
+    try:
+        return load_whitening(source)
+    except SolarError as no_layer:
+        try:
+            return retrieval_model(source, device="cpu").whiten
+        except SolarError:
+            raise no_layer from None
+
+
+# What learns.
+
+
+def parameter_groups(net: RetrievalNet, settings: RetrievalOptimiser) -> list[dict[str, Any]]:
+    """Freeze all that does not learn, and group the rest for a torch optimiser, each by `name`.
+
+    The published groups are soa4, soa5, pool (a hundred times the rate, no decay) and whiten. A
+    SolarError if `backbone` names a stage that is not there, or nothing learns.
+    """
+    net.requires_grad_(False)
+    net.freeze_batch_norm = settings.batch_norm == "frozen"  # from the next `net.train()` on
+    layers = net.backbone.layers()
+    plain = [name for name in layers if not name.startswith("soa")]
+    factors = dict(settings.backbone)
+    if "all" in factors:
+        factors = {**dict.fromkeys(plain, factors.pop("all")), **factors}
+    if unknown := [name for name in factors if name not in plain]:
+        there = ", ".join(plain)
+        raise SolarError(f"optimiser.backbone: there is no {unknown[0]!r}; choose all, {there}.")
+    for later, name in enumerate(reversed(plain)):
+        factors[name] = factors.get(name, 0.0) * settings.layer_decay**later
+    wanted = [
+        (name, parameters, factors.get(name, settings.attention))
+        for name, parameters in layers.items()
+    ]
+    for name, part, factor in (
+        ("local_whiten", net.local_whiten, settings.whitening),
+        ("pool", net.pool, settings.pooling),
+        ("whiten", net.whiten, settings.whitening),
+    ):
+        wanted.append((name, [] if part is None else list(part.parameters()), factor))
+    groups = []
+    for name, parameters, factor in wanted:
+        if parameters and factor:
+            for parameter in parameters:
+                parameter.requires_grad_(True)
+            group = {"name": name, "params": parameters, "lr": settings.lr * factor}
+            groups.append({**group, "weight_decay": settings.weight_decay * (name != "pool")})
+    if not groups:
+        raise SolarError("Nothing is trained: no part of the network has a factor above zero.")
+    return groups
+
+
+def learns(module: nn.Module) -> bool:
+    """Whether anything in a module has a gradient."""
+    return any(parameter.requires_grad for parameter in module.parameters())
+
+
+def frozen_stages(net: RetrievalNet) -> list[str]:
+    """Names of the backbone's own stages in which nothing learns."""
+    plain = [(name, part) for name, part in net.backbone.stages() if not name.startswith("soa")]
+    return [name for name, part in plain if not learns(part)]

@@ -1,0 +1,153 @@
+"""What all trainings of retrieval networks share."""
+
+from abc import abstractmethod
+from contextlib import nullcontext
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from solar.datasets.labelled.file import read_training_file
+from solar.datasets.labelled.sources import Part
+from solar.datasets.seeds import generator
+from solar.errors import SolarError
+from solar.models import RetrievalNet
+from solar.training.loop import Trainer
+from solar.training.objective import Terms
+from solar.training.retrieval.loader import Loader, TupleBatch
+from solar.training.retrieval.network import frozen_stages, parameter_groups
+from solar.training.retrieval.recipe import PhotoRecipe, RetrievalData
+from solar.training.retrieval.trainable import TrainableNet
+from solar.training.retrieval.validate import Labelled, validate
+
+P = TypeVar("P", bound=PhotoRecipe)
+
+Batch = tuple[TupleBatch, Tensor]
+"""Photos, and what they show, as the task has it."""
+
+
+class PhotoTrainer(Trainer[P, Batch]):
+    """A task says what a batch is and what its loss is; `prepare` also sets `origin` and `loader`.
+
+    Attributes:
+        origin: Where the first weights of the network's parts are from.
+        loader: What reads the photos.
+    """
+
+    several, watched, validates_first = True, True, True
+    net: RetrievalNet
+    held: Labelled | None
+    origin: dict[str, str]
+    loader: Loader
+
+    @abstractmethod
+    def _loss(self, rows: Tensor, shown: Tensor) -> Terms:
+        """The loss of descriptors (b, dim) of this process and those of all others."""
+
+    def check_share(self, what: str) -> None:
+        """A SolarError if the processes cannot share a batch equally."""
+        batch, processes = self.recipe.batch, self.here.size
+        if batch % processes:
+            raise SolarError(
+                f"A batch of {batch} {what} cannot be shared by {processes} processes: "
+                f"choose a multiple, such as batch={processes}."
+            )
+
+    def count_steps(self, steps_per_epoch: int) -> None:
+        """Set all that follows from the length of an epoch."""
+        self.save_every = self.steps_per_epoch = steps_per_epoch
+        self.validate_every = self.recipe.validation.every * steps_per_epoch
+        planned = self.recipe.epochs * steps_per_epoch
+        self.steps = min(planned, self.recipe.steps or planned)
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Parts of the network with their own learning rates."""
+        return parameter_groups(self.net, self.recipe.optimiser)
+
+    def ready(self) -> None:
+        """Fuse what is frozen, which may copy it, and join the other processes."""
+        self.trainable = TrainableNet(self.net, self.recipe.compute, self.recipe.images.augment)
+        self.model: nn.Module = self.trainable
+        if self.here.size > 1:
+            self.model = nn.parallel.DistributedDataParallel(
+                self.trainable,
+                device_ids=[self.device.index] if self.device.type == "cuda" else None,
+                broadcast_buffers=not self.net.freeze_batch_norm,
+            )
+
+    def begin(self) -> None:
+        """Say where the first weights are from, and what is odd about the recipe."""
+        learning = sum(p.numel() for p in self.learning)
+        origin = {f"from_{name}": source for name, source in self.origin.items()}
+        self.run.log(0, photos=len(self.loader.photos), parameters=learning, **origin)
+        if self.origin["backbone"] == "random" and frozen_stages(self.net):
+            self.warn(
+                "The backbone starts at random, but only part of it is trained: name a trained "
+                "network with network.start or network.features, or set optimiser.backbone.all=1."
+            )
+        if self.steps <= self.recipe.schedule.warmup:
+            self.warn(
+                f"All {self.steps} steps of the run are within the warm-up of the learning rate: "
+                f"train for longer, or set schedule.warmup={self.steps // 10}."
+            )
+
+    def backward(self, batch: Batch) -> Terms:
+        """Leave the gradients in the parameters; in chunks, if the recipe asks for them."""
+        chunks = self.recipe.compute.grad_cache_chunks
+        if chunks == 1:
+            return super().backward(batch)
+        photos, shown = batch
+        parts = [part for group in photos.groups for part in torch.chunk(group, chunks)]
+        with torch.no_grad():
+            found = [self.trainable([part], self._chance(n)) for n, part in enumerate(parts)]
+        rows = torch.cat(found).requires_grad_()
+        terms = self._loss(rows[photos.order.to(self.device)], shown)
+        torch.autograd.backward(terms["loss"])
+        assert rows.grad is not None
+        of_parts = torch.split(rows.grad, [len(part) for part in parts])
+        for n, (part, mine) in enumerate(zip(parts, of_parts, strict=True)):
+            # Processes exchange gradients once per step, after the last chunk.
+            quiet = self.here.size > 1 and n + 1 < len(parts)
+            with self.model.no_sync() if quiet else nullcontext():  # type: ignore[operator]
+                torch.autograd.backward(self.model([part], self._chance(n)), mine)
+        return terms
+
+    def terms(self, batch: Batch) -> Terms:
+        """The loss of the photos of all processes."""
+        photos, shown = batch
+        rows = self.model(photos.groups, self._chance())
+        return self._loss(rows[photos.order.to(self.device)], shown)
+
+    def _chance(self, *chunk: int) -> torch.Generator:
+        return generator(self.recipe.seed, self.step + 1, self.here.rank, *chunk)
+
+    def validate(self) -> tuple[float, dict[str, float]]:
+        """Find held-out photos of the same landmarks."""
+        assert self.held is not None
+        found = validate(self.net, self.held, self.recipe.validation)
+        return found["mAP"], {"epoch": self.step // self.steps_per_epoch, **found}
+
+    def extra_figures(self) -> dict[str, float]:
+        """The epoch of the step just taken."""
+        return {"epoch": (self.step - 1) // self.steps_per_epoch}
+
+    def finish(self) -> dict[str, Any]:
+        """Write the last state, and tell of photos that could not be read."""
+        files = super().finish()
+        if bad := self.loader.unreadable:
+            first = next(iter(bad.values()))
+            self.warn(f"{len(bad)} photos could not be read and were replaced; the first: {first}")
+        score = self.best if isfinite(self.best) else None
+        return {"model": files["model"], "mAP": score, "unreadable": len(bad)}
+
+
+def parts_of(data: RetrievalData) -> list[Part]:
+    """The part to train on and, by default, the part that the file holds out."""
+    file = Path(data.source[0])
+    # A file of `solar data build --val-fraction` holds photos out.
+    one_file = len(data.source) == 1 and file.suffix == ".json"
+    if data.part == "train" and one_file and read_training_file(file).holds_out:
+        return ["train", "val"]
+    return [data.part]

@@ -1,0 +1,1 @@
+"""The operations of the web app, as JSON under /api/v1."""

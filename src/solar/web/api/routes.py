@@ -1,0 +1,390 @@
+"""The operations of the web app, as JSON under /api/v1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import IntEnum
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException
+
+from solar.errors import SolarError
+from solar.images import Box
+from solar.ranking.rerank import chosen
+from solar.web.api import schemas
+from solar.web.api.albums import TYPES, Album, AlbumPage, ExportForm
+from solar.web.api.duplicate_review import GroupPage, Kind, ReportOverview
+from solar.web.api.explaining import (
+    RegionAnswer,
+    RegionRequest,
+    WhyAnswer,
+    WhyRequest,
+    answered,
+    explained,
+)
+from solar.web.api.facets import MOST, FacetsAnswer
+from solar.web.api.filtering import SORTED, BrowseRequest, photo_filter
+from solar.web.api.schemas import PhotoId
+from solar.web.api.searching import StageResult, Wanted, depth_for
+from solar.web.api.updating import RemoveAnswer, RemoveRequest
+from solar.web.photos import VisiblePhoto
+from solar.web.problems import WebError
+from solar.web.service import Service
+from solar.web.settings import LARGEST, THUMBNAIL
+
+if TYPE_CHECKING:
+    from solar.matching.match import Matches
+    from solar.show.attention_source import AttentionSource
+    from solar.show.explanation import Explanation
+
+
+NDJSON = "application/x-ndjson"
+_PictureId = Annotated[PhotoId, Path()]
+_JPEG: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The picture.", "content": {"image/jpeg": {}}}
+}
+
+
+class Width(IntEnum):
+    """Widths of thumbnails in pixels."""
+
+    TINY = 160
+    SMALL = THUMBNAIL
+    MEDIUM = 640
+    LARGE = 1280
+
+
+def create_router(service: Service) -> APIRouter:
+    """All operations over one service."""
+    follow = Depends(service.follower.follow)  # before every answer
+    router = APIRouter(prefix="/api/v1", responses=schemas.ERRORS, dependencies=[follow])
+
+    @router.get("/info")
+    async def info() -> schemas.Info:
+        """Get the size of the collection, the models, and what this server allows."""
+        return await service.info()
+
+    @router.get("/photos")
+    async def photos(asked: Annotated[BrowseRequest, Query()]) -> schemas.PhotoPage:
+        """List the photos of the collection, page by page."""
+        return await service.threads.run(service.browse, asked)
+
+    @router.get("/facets")
+    async def facets(
+        search: Annotated[str | None, Query(max_length=200)] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = MOST,
+    ) -> FacetsAnswer:
+        """List the folders, tags, roots and times to filter by."""
+        return await service.slow.run(service.facets.answer, search, limit)  # it counts at first
+
+    @router.post("/photos/remove")
+    async def remove(asked: RemoveRequest) -> RemoveAnswer:
+        """Remove photos from the index, if this server allows it; their files stay."""
+        return await service.remover.remove(asked.photos)
+
+    @router.get("/photos/{id}")
+    async def photo(id: _PictureId) -> schemas.PhotoDetails:
+        """Get all details of a photo."""
+        return await service.threads.run(service.photo_details, id)
+
+    @router.get("/photos/{id}/thumbnail", response_class=Response, responses=_JPEG)
+    async def thumbnail(id: _PictureId, w: Width = Width.SMALL) -> Response:
+        """Get a thumbnail of a photo, upright and without its metadata."""
+        return _jpeg(await service.picture(id, int(w)))
+
+    @router.get("/photos/{id}/photo", response_class=Response, responses=_JPEG)
+    async def large(id: _PictureId) -> Response:
+        """Get a photo with at most 1600 pixels on its longest side."""
+        return _jpeg(await service.picture(id, LARGEST))
+
+    @router.get("/photos/{id}/original", response_class=Response, responses=_JPEG)
+    async def full_size(id: _PictureId) -> Response:
+        """Get a photo at full size: the file itself if this server allows downloads."""
+        return await service.original(id)
+
+    @router.post("/queries", status_code=201, openapi_extra=_upload("photo", many=False))
+    async def queries(request: Request) -> schemas.PhotoInfo:
+        """Upload a photo to search with; it is kept in memory for a while and not indexed."""
+        async with _form(request, "photo", 1) as [upload]:
+            data = await upload.read()
+            name = upload.filename or "photo"
+        return service.photo_info(await service.take(_shown(name), data))
+
+    @router.post("/search", responses={200: {"content": {NDJSON: {}}}})
+    async def search(asked: schemas.SearchRequest, request: Request) -> schemas.SearchAnswer:
+        """Search with a photo, a part of it, or a text.
+
+        With `Accept: application/x-ndjson`, the results of every stage come as one line each.
+        """
+        photo = None
+        if asked.photo is not None:
+            photo = await service.threads.run(service.visible, asked.photo)
+        wanted = await service.threads.run(_wanted, service, asked, photo)
+        rankings = service.searcher.search(wanted)
+        if NDJSON in request.headers.get("accept", ""):
+            lines = _lines(service, asked, photo, rankings)
+            first = await anext(lines)  # what can be refused is refused before the answer begins
+            return StreamingResponse(_joined(service, first, lines), media_type=NDJSON)  # type: ignore[return-value]
+        stages = [ranking async for ranking in rankings]
+        return await service.threads.run(service.page, asked, photo, stages[-1])
+
+    @router.post("/attention")
+    async def attention(asked: schemas.AttentionRequest) -> schemas.AttentionAnswer:
+        """Compute the attention map of a point in a photo.
+
+        The first request for a photo runs the network; later ones take milliseconds.
+        """
+        started = perf_counter()
+        photo = await service.threads.run(service.visible, asked.photo)
+        source, cached = await service.attention.source(photo, service.model(asked.model))
+        return await service.threads.run(_row, source, asked, cached, started)
+
+    @router.post("/why")
+    async def why(asked: WhyRequest) -> WhyAnswer:
+        """Find the regions that make two photos similar."""
+        started = perf_counter()
+        photos, found, cached = await _explain(service, asked)
+        told = [service.photo_info(photo) for photo in photos]
+        # The strongest pairs are looked for among all, which takes longer than a search.
+        return await service.slow.run(explained, told, found, cached, started)
+
+    @router.post("/why/answers")
+    async def answers(asked: RegionRequest) -> RegionAnswer:
+        """Find what a region of one photo matches in the other; after `why`, in milliseconds."""
+        started = perf_counter()
+        _, found, cached = await _explain(service, asked)
+        return await service.threads.run(answered, asked, found, cached, started)
+
+    @router.post("/matches")
+    async def matches(asked: schemas.MatchRequest) -> schemas.MatchAnswer:
+        """Match the keypoints of two photos."""
+        a, b = [await service.threads.run(service.visible, one) for one in (asked.a, asked.b)]
+        (found, seconds), cached = await service.matching.match(a, b, _box(asked.box))
+        return _matched(service, (a, b), found, seconds, cached)
+
+    @router.get("/map", responses={202: {"model": schemas.Unfinished}})
+    async def collection_map() -> schemas.MapAnswer:
+        """Arrange all photos on a map, similar ones close together; 202 while computing."""
+        found = service.explorer.ask(service.collection.revision)
+        if found is None:
+            since = round(service.explorer.seconds, 1)
+            return JSONResponse({"seconds": since}, 202)  # type: ignore[return-value]
+        answer = await service.threads.run(service.map_page, found)
+        return Response(answer, media_type="application/json")  # type: ignore[return-value]
+
+    @router.get("/duplicates")
+    async def duplicates() -> ReportOverview:
+        """Summarise the report of duplicates, if the server has one."""
+        return await service.threads.run(service.reviewer.overview)
+
+    @router.get("/duplicates/groups")
+    async def groups(
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=200)] = 25,
+        kind: Kind | None = None,
+    ) -> GroupPage:
+        """List groups of duplicates, page by page."""
+        return await service.threads.run(service.reviewer.page, offset, limit, kind)
+
+    @router.get("/albums")
+    async def albums(
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=200)] = 25,
+        shown: Annotated[int, Query(ge=1, le=20)] = 4,
+    ) -> AlbumPage:
+        """List albums of photos of the same place, page by page, each with its first photos."""
+        return await service.threads.run(service.albums.page, offset, limit, shown)
+
+    @router.get("/albums/export", response_class=Response)
+    async def export(
+        form: ExportForm = "json", album: Annotated[str | None, Query(max_length=40)] = None
+    ) -> Response:
+        """Export one album, or all, as JSON, as CSV or as a list of paths."""
+        text = await service.slow.run(service.albums.export, form, album)
+        return Response(text.encode("utf-8", "surrogateescape"), media_type=TYPES[form])
+
+    @router.get("/albums/{id}")
+    async def one_album(
+        id: Annotated[str, Path(max_length=40)],
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> Album:
+        """Get an album and some of its photos."""
+        return await service.threads.run(service.albums.album, id, offset, limit)
+
+    @router.post("/photos", status_code=202, openapi_extra=_upload("photos", many=True))
+    async def add(request: Request) -> schemas.JobStarted:
+        """Add photos to the collection, if this server allows it."""
+        service.adder.check()
+        async with _form(request, "photos", service.settings.max_uploads) as uploads:
+            files = [(_shown(upload.filename or ""), upload.file) for upload in uploads]
+            return schemas.JobStarted(job=await service.adder.start(files))
+
+    @router.post("/sync", status_code=202)
+    async def sync() -> schemas.JobStarted:
+        """Update the collection from its folders, if this server allows it.
+
+        While an update is running, its job is returned.
+        """
+        return schemas.JobStarted(job=service.updater.start())
+
+    @router.get("/jobs/{id}")
+    async def job(id: Annotated[str, Path(max_length=40)]) -> schemas.Job:
+        """Get the progress of a job that adds photos or updates the collection."""
+        return service.jobs.get(id)
+
+    return router
+
+
+def _row(
+    source: AttentionSource, asked: schemas.AttentionRequest, cached: bool, started: float
+) -> schemas.AttentionAnswer:
+    row = source.row(asked.x, asked.y, asked.layer)
+    rows, columns = row.shape
+    cell = divmod(source.layer(asked.layer).place((asked.x, asked.y)), columns)
+    return schemas.AttentionAnswer(
+        layer=asked.layer,
+        rows=rows,
+        columns=columns,
+        row=[float(f"{value:.4g}") for value in row.ravel().tolist()],
+        cell=list(cell),
+        extent=list(source.extent(asked.layer)),
+        seconds=round(perf_counter() - started, 5),
+        cached=cached,
+    )
+
+
+async def _explain(
+    service: Service, asked: WhyRequest
+) -> tuple[list[VisiblePhoto], Explanation, bool]:
+    a, b = [await service.threads.run(service.visible, one) for one in (asked.a, asked.b)]
+    found, cached = await service.explainer.explain(
+        *(a, b, service.model(asked.model)), box=_box(asked.box), attention=asked.attention
+    )
+    return [a, b], found, cached
+
+
+def _matched(
+    service: Service,
+    photos: tuple[VisiblePhoto, VisiblePhoto],
+    found: Matches,
+    seconds: float,
+    cached: bool,
+) -> schemas.MatchAnswer:
+    pairs = found.pairs[found.inliers]
+    ends = np.hstack([found.points_a[pairs[:, 0]], found.points_b[pairs[:, 1]]]).round(1)
+    a, b = map(service.photo_info, photos)
+    return schemas.MatchAnswer(
+        keypoints=list(found.keypoints),
+        matches=len(found.pairs),
+        inliers=ends.astype(np.float64).round(1).tolist(),
+        same_scene=found.same_scene,
+        threshold=found.threshold,
+        a=a,
+        b=b,
+        seconds=round(seconds, 5),
+        cached=cached,
+    )
+
+
+def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto | None) -> Wanted:
+    only = asked.filter or schemas.Filter.model_construct()
+    liked, unliked = (
+        {photo.id: photo for photo in map(service.visible, photos)}
+        for photos in (asked.like, asked.unlike)
+    )
+    if both := liked.keys() & unliked.keys():
+        raise WebError(422, f"Photo {min(both)} is both liked and unliked: choose one of the two.")
+    usual = asked.rerank is None
+    return Wanted(
+        photo,
+        service.model(asked.model),
+        _box(asked.box),
+        ([] if asked.text else service.usual) if usual else chosen(asked.rerank),
+        photo_filter(service.collection, only.name_contains, only.label, only.where, only.root),
+        only.min_score,
+        SORTED if asked.sort else depth_for(asked.offset + asked.k + 1),
+        asked.include_self,
+        only.min_probability,
+        usual,
+        further=[(service.visible(part.photo), _box(part.box)) for part in asked.further],
+        like=list(liked.values()),
+        unlike=list(unliked.values()),
+        text=(asked.text or "").strip() or None,
+    )
+
+
+def _box(box: list[float] | None) -> Box | None:
+    return None if box is None else (box[0], box[1], box[2], box[3])
+
+
+async def _lines(
+    service: Service,
+    asked: schemas.SearchRequest,
+    photo: VisiblePhoto | None,
+    rankings: AsyncIterator[StageResult],
+) -> AsyncIterator[str]:
+    async for ranking in rankings:
+        page = await service.threads.run(service.page, asked, photo, ranking)
+        yield page.model_dump_json() + "\n"
+
+
+async def _joined(service: Service, first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
+    yield first
+    try:
+        async for line in rest:
+            yield line
+    except (SolarError, WebError) as error:  # too late for a status: the last line tells
+        yield json.dumps({"error": service.told(error)}, ensure_ascii=False) + "\n"
+
+
+def _jpeg(data: bytes) -> Response:
+    return Response(
+        data, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"}
+    )
+
+
+@asynccontextmanager
+async def _form(request: Request, field: str, most: int) -> AsyncIterator[list[UploadFile]]:
+    """The files of one field of a multipart body; closed, and so deleted, at the end."""
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise WebError(415, f"Send photos as multipart/form-data in the field {field!r}.")
+    try:
+        data = await request.form(max_files=most, max_fields=10)
+    except (MultiPartException, KeyError, ValueError) as error:
+        raise WebError(400, f"The form cannot be read: {_sentence(error)}") from error
+    try:
+        files = [value for value in data.getlist(field) if isinstance(value, UploadFile)]
+        if not files:
+            raise WebError(422, f"There is no photo in the field {field!r}: send one.")
+        yield files
+    finally:
+        await data.close()
+
+
+def _sentence(error: Exception) -> str:
+    text = str(getattr(error, "message", error)).strip().rstrip(".") or "it is damaged"
+    return f"{text[0].lower()}{text[1:]}."
+
+
+def _shown(name: str) -> str:
+    """A file name to show: its last part, without letters that could mislead."""
+    last = name.replace("\\", "/").rsplit("/", 1)[-1]
+    return "".join(c for c in last if c.isprintable())[:120] or "photo"
+
+
+def _upload(field: str, *, many: bool) -> dict[str, Any]:
+    """How a multipart body looks, for the description of the API."""
+    file = {"type": "string", "format": "binary"}
+    value = {"type": "array", "items": file, "minItems": 1} if many else file
+    schema = {"type": "object", "properties": {field: value}, "required": [field]}
+    return {
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
+    }

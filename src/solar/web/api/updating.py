@@ -1,0 +1,303 @@
+"""How the index changes while it is served: updates, removals, and other processes."""
+
+import asyncio
+import re
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, Field
+
+from solar.describe.pipeline import Throughput
+from solar.errors import PassingError, SolarError
+from solar.images import Roots
+from solar.images.known_roots import confirm
+from solar.index import PhotoIndex
+from solar.index.sync import Changes, relocate, sync
+from solar.storage.catalogued_folder import FolderStorage
+from solar.storage.types import Amendment
+from solar.web.api.schemas import Asked, ChangeCounts, Job, PhotoId
+from solar.web.guard.thread_pools import Threads
+from solar.web.photos import Collection
+from solar.web.problems import WebError
+from solar.web.settings import WebSettings
+
+# Few at a time: visitors see how far it is, and a server that is stopped need not wait for many.
+_PACE = Throughput(batch=4)
+_ATTEMPTS = 5
+_COUNTED = 5.0  # seconds between two looks at an engine that has no versions
+_JOBS_KEPT = 200
+MOST = 1000
+"""Photos in one request to remove some."""
+
+_ABSOLUTE = re.compile(r"(?<![^\s'\"(`])/(?:[^\s/'\"`]+/)+(?=[^\s/])")
+T = TypeVar("T")
+
+
+class Jobs:
+    """The latest background jobs, by id."""
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+
+    def add(self, job: Job, identity: str | None = None) -> str:
+        """Keep a job; returns its id, a new one by default."""
+        identity = identity or new_identity()
+        self._jobs[identity] = job
+        while len(self._jobs) > _JOBS_KEPT:
+            self._jobs.popitem(last=False)
+        return identity
+
+    def get(self, identity: str) -> Job:
+        """A job; a WebError if there is none, or it was long ago."""
+        if identity not in self._jobs:
+            raise WebError(404, "There is no such job.")
+        return self._jobs[identity]
+
+
+def new_identity() -> str:
+    """An unguessable id that may be part of a file name."""
+    return secrets.token_urlsafe(9)
+
+
+def without_places(sentence: str, places: Iterable[str]) -> str:
+    """A sentence without the folders of this machine; of `places` the last parts stay."""
+    for place in sorted(places, key=len, reverse=True):
+        sentence = sentence.replace(place, Path(place).name) if Path(place).name else sentence
+    return _ABSOLUTE.sub("", sentence)
+
+
+async def retried(change: Callable[[], Awaitable[T]]) -> T:
+    """Change an index, to which another process may be writing for a moment."""
+    for attempt in range(_ATTEMPTS - 1):
+        with suppress(PassingError):
+            return await change()
+        await asyncio.sleep(0.2 * 2**attempt)
+    return await change()
+
+
+class Updater:
+    """One update at a time, in a thread of its own; `changed` is called at its end."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        settings: WebSettings,
+        jobs: Jobs,
+        changed: Callable[[], None],
+    ) -> None:
+        self._collection, self._settings = collection, settings
+        self._jobs, self._changed = jobs, changed
+        self._latest: tuple[str, Job, threading.Thread] | None = None
+        self._closed = False
+
+    @property
+    def allowed(self) -> bool:
+        """Whether visitors may have the collection brought up to date."""
+        return self._settings.writable and bool(self._collection.roots)
+
+    @property
+    def running(self) -> bool:
+        """Whether an update is under way."""
+        return self._latest is not None and self._latest[1].state == "running"
+
+    def start(self) -> str:
+        """Begin an update, or join the one that runs; gives the job's id.
+
+        A WebError where nothing may be changed.
+        """
+        if not self.allowed:
+            raise WebError(
+                403, "The collection cannot be updated here: start the server with --writable."
+            )
+        if self._latest is None or not self.running:
+            job = Job(state="running", done=0, total=0, added=[], failed=[])
+            thread = threading.Thread(target=self._run, args=(job,), name="update")
+            self._latest = self._jobs.add(job), job, thread
+            thread.start()
+        return self._latest[0]
+
+    async def close(self) -> None:
+        """Break off an update: what was described until now is not described again."""
+        self._closed = True
+        if self._latest is not None:
+            await asyncio.to_thread(self._latest[2].join)
+
+    def _run(self, job: Job) -> None:
+        moved = {}
+        try:
+            changes = self._sync(job)
+            moved = dict(changes.moved)
+            job.changes = ChangeCounts.of(changes)
+            job.done = job.total
+        except SolarError as error:
+            job.error = without_places(str(error), self._collection.places)
+        except Exception:
+            job.error = "The update failed: the server's log says why."
+            raise
+        finally:
+            try:  # some changes came true even if not all did
+                self._collection.update(moved)
+                self._changed()
+            finally:
+                job.state = "done"
+
+    def _sync(self, job: Job) -> Changes:
+        index, told = self._collection.index, _Told(job, lambda: self._closed)
+        _settle(index, self._collection.roots)
+        for pause in (0.2, 0.4, None):
+            try:
+                return sync(index, progress=told, device=self._settings.device, throughput=_PACE)
+            except SolarError:  # a visitor may be adding photos at this moment
+                if pause is None or self._closed:
+                    raise
+                time.sleep(pause)
+        raise AssertionError  # the last attempt raises
+
+
+def _settle(index: PhotoIndex, roots: Roots) -> None:
+    """Have an index remember where its photos are now; a SolarError if they are not there."""
+    before = index.roots.roots
+    if len({root.path for root in roots.roots}) < len(roots.roots):
+        raise SolarError(
+            "`photos=` names one folder, but the index has photos from several: use `solar index "
+            "relocate` for each folder that has moved."
+        )
+    if not before:
+        index.engine.amend(Amendment(roots=roots))
+        confirm(index.place, roots)
+    for old, new in zip(before, roots.roots, strict=False):
+        if old.path != new.path:
+            relocate(index, new.path, old.path)
+
+
+class _Told:
+    """Tells a job how many photos are described; breaks off where the server stops."""
+
+    def __init__(self, job: Job, closed: Callable[[], bool]) -> None:
+        self._job, self._closed = job, closed
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        if self._closed():
+            raise SolarError("The server was stopped: update the collection again.")
+        self._job.done, self._job.total = done, total
+
+
+class RemoveRequest(Asked):
+    """Photos to remove from the index."""
+
+    photos: list[PhotoId] = Field(min_length=1, max_length=MOST)
+
+
+class RemoveAnswer(BaseModel):
+    """How many photos were removed; their files stay."""
+
+    removed: int
+    photos: int = Field(description="How many are indexed now.")
+
+
+class Remover:
+    """Takes photos out; `changing` is held while the index changes."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        settings: WebSettings,
+        threads: Threads,
+        changing: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._collection, self._settings = collection, settings
+        self._threads, self._changing = threads, changing
+
+    async def remove(self, photos: Sequence[str]) -> RemoveAnswer:
+        """Take photos out, all or none; those that are gone already are passed over.
+
+        A WebError where that is not allowed, one is no photo, or another process writes for long.
+        """
+        if not self._settings.writable:
+            raise WebError(403, "No photos can be removed here: start the server with --writable.")
+        for identity in photos:
+            if not identity.isdecimal():
+                raise WebError(422, f"{identity} is not a photo of the index.")
+        paths = [self._collection.path(int(one)) for one in dict.fromkeys(photos)]
+        there = [path for path in paths if path is not None]
+        try:
+            with self._changing():
+                removed = await retried(lambda: self._threads.run(self._remove, there))
+        except PassingError as error:
+            raise WebError(
+                503,
+                "Another process is writing to the index: try again in 10 s.",
+                {"Retry-After": "10"},
+            ) from error
+        return RemoveAnswer(removed=removed, photos=len(self._collection))
+
+    def _remove(self, paths: Sequence[str]) -> int:
+        index = self._collection.index
+        there = list(index.engine.find(paths))
+        removed = index.remove(there) if there else 0
+        self._collection.forget(paths)
+        return removed
+
+
+class Follower:
+    """Compares the versions of indexes with those last seen.
+
+    `forget` is called where one has changed, before the collection is read again. Nothing is done
+    while `busy` says that the app itself is changing it.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        indexes: Sequence[PhotoIndex],
+        forget: Callable[[], None],
+        busy: Callable[[], bool],
+    ) -> None:
+        self._collection, self._indexes = collection, indexes
+        self._forget, self._busy = forget, busy
+        self._reading = threading.Lock()
+        self._counted: dict[int, tuple[float, int]] = {}
+        self._seen = self._versions()
+
+    def follow(self) -> None:
+        """Look whether something has changed: a fraction of a millisecond where nothing has."""
+        with suppress(SolarError):  # searches report the damage
+            now = self._versions()
+            # Asked after the versions, which the app itself may be changing right now.
+            if now == self._seen or self._busy():
+                return
+            # While one visitor's request reads a large collection, others go on with the old one.
+            if not self._reading.acquire(blocking=False):
+                return
+            try:
+                self._forget()
+                self._collection.update()
+                self._seen = now
+            finally:
+                self._reading.release()
+
+    def added(self) -> None:
+        """Take note of a change by the app itself, which the collection knows already."""
+        with suppress(SolarError):
+            now = self._versions()
+            if now == [self._seen[0] + 1, *self._seen[1:]]:  # and no other process changed it
+                self._seen = now
+
+    def _versions(self) -> list[int]:
+        return [self._version(number, index) for number, index in enumerate(self._indexes)]
+
+    def _version(self, number: int, index: PhotoIndex) -> int:
+        if isinstance(index.engine, FolderStorage):
+            return index.engine.version
+        since, count = self._counted.get(number, (-_COUNTED, 0))
+        if time.monotonic() - since >= _COUNTED:
+            self._counted[number] = time.monotonic(), count  # also if the engine does not answer
+            count = len(index)
+            self._counted[number] = time.monotonic(), count
+        return count

@@ -1,0 +1,286 @@
+"""Everything that a request passes before it is answered, and that an answer carries.
+
+A plain ASGI layer around the app: it refuses requests before anything of them is read, cuts off
+bodies that are too long while they arrive, drops the work for visitors who have gone, adds the
+headers that tell browsers to be strict, and counts. The bytes of all uploads in progress stay
+within a budget. Slow visitors and their connections are the matter of a reverse proxy.
+"""
+
+import asyncio
+import errno
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, TypeAlias
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import JSONResponse
+
+from solar.web.guard.access import Keys, Rates, check_host, check_origin, cost_of
+from solar.web.monitoring import Metrics
+from solar.web.problems import HIDDEN, WebError
+from solar.web.settings import INDEXES, WebSettings
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Scope: TypeAlias = MutableMapping[str, Any]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "X-Frame-Options": "DENY",
+}
+
+_JSON_BYTES = 64 * 1024
+_FRAME = 64 * 1024  # what a multipart body holds besides its photos
+_ADD_TIMES = 16  # photos of full size in one request to add some
+
+# After a refusal the sender may still be sending: reading a little lets it see the answer. Many
+# read it only when all is sent, and who may come back should see that.
+_LINGER_BYTES = 8 * 2**20
+_LINGER_SECONDS = 2.0
+_LINGER_WHOLE_SECONDS = 10.0
+
+_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_HANDLES = {errno.EMFILE, errno.ENFILE}
+
+log = logging.getLogger("solar.web")
+
+
+class InFlight:
+    """Bytes of uploads under way, within a budget; one that is larger has to be alone."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget, self.bytes = budget, 0
+
+    @contextmanager
+    def reserved(self, size: int) -> Iterator[None]:
+        """Count an upload inside the block; a WebError if others leave no room for it."""
+        if self.bytes and self.bytes + size > self._budget:
+            raise WebError(503, "Too many uploads at once: try again in 5 s.", {"Retry-After": "5"})
+        self.bytes += size
+        try:
+            yield
+        finally:
+            self.bytes -= size
+
+
+class Body:
+    """What a visitor sends, up to a length; and whether the visitor has gone."""
+
+    def __init__(self, receive: Receive, headers: Mapping[str, str], longest: int) -> None:
+        self._receive, self._longest = receive, longest
+        self._announced = headers.get("content-length", "0")
+        self._bytes, self._begun = 0, False
+        self._complete, self._gone = asyncio.Event(), asyncio.Event()
+        self.unread = self._announced != "0" or "transfer-encoding" in headers
+        self.problem: WebError | None = None
+        if not self.unread:
+            self._complete.set()
+
+    @property
+    def size(self) -> int:
+        """How long it will be, at most."""
+        return int(self._announced) if self._announced.isdecimal() else self._longest
+
+    @property
+    def gone(self) -> bool:
+        """Whether the visitor has gone."""
+        return self._gone.is_set()
+
+    def check_announced(self) -> None:
+        """Refuse a body that says beforehand that it is too long."""
+        if self._announced.isdecimal() and int(self._announced) > self._longest:
+            raise self._too_long()
+
+    async def receive(self) -> Message:
+        """The next piece, for the app."""
+        if not self.unread:
+            if not self._begun:  # there is no body, which is a piece as well
+                self._begun = True
+                return {"type": "http.request", "body": b"", "more_body": False}
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
+        self._begun = True
+        message = await self._receive()
+        self._bytes += len(message.get("body", b""))
+        if message["type"] == "http.disconnect":
+            self._gone.set()
+        if self._bytes > self._longest:
+            self.problem = self._too_long()
+            raise self.problem
+        if not message.get("more_body"):
+            self.unread = False
+            self._complete.set()
+        return message
+
+    async def until_gone(self) -> None:
+        """Return when the visitor goes away after the whole body has come."""
+        await self._complete.wait()
+        while not self.gone:
+            if (await self._receive())["type"] == "http.disconnect":
+                self._gone.set()
+
+    async def drain(self, *, whole: bool = False) -> None:
+        """Read a little of what still comes, or the `whole` of it, and throw it away."""
+        seen, most = 0, self._longest if whole else _LINGER_BYTES
+        try:
+            async with asyncio.timeout(_LINGER_WHOLE_SECONDS if whole else _LINGER_SECONDS):
+                while self.unread and seen < most:
+                    message = await self._receive()
+                    seen += len(message.get("body", b""))
+                    self.unread = bool(message.get("more_body"))
+        except TimeoutError:
+            pass
+
+    def _too_long(self) -> WebError:
+        size = self._longest - _FRAME if self._longest > _JSON_BYTES else self._longest
+        shown = f"{size / 2**20:.0f} MiB" if size >= 2**20 else f"{size / 2**10:.0f} KiB"
+        return WebError(413, f"The request is too large: the limit is {shown}.")
+
+
+class Admission:
+    """How often visitors may come and how much they may send, to all indexes of a server."""
+
+    def __init__(self, settings: WebSettings) -> None:
+        self.rates = Rates(settings.rate, settings.burst)
+        self.longest = {
+            "/api/v1/queries": settings.max_upload_bytes + _FRAME,
+            "/api/v1/photos": _ADD_TIMES * settings.max_upload_bytes + _FRAME,
+        }
+        # Each its own: who sends hundreds of photos to add does not keep others from searching.
+        self.in_flight = {path: InFlight(settings.in_flight_bytes) for path in self.longest}
+
+
+class Guard:
+    """See the top of this module; `admission` is made from the settings if not given."""
+
+    def __init__(
+        self,
+        app: App,
+        settings: WebSettings,
+        keys: Keys,
+        metrics: Metrics,
+        admission: Admission | None = None,
+    ) -> None:
+        self._app, self._settings, self._keys, self._metrics = app, settings, keys, metrics
+        self._admission = admission or Admission(settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or have it answered."""
+        started = time.perf_counter()
+        headers = {
+            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
+        }
+        # Without the path that the app is mounted at.
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        longest = self._admission.longest.get(path, _JSON_BYTES)
+        answer, body = _Answer(send), Body(receive, headers, longest)
+        try:
+            self._check(scope, path, headers)
+            body.check_announced()
+            uploads = self._admission.in_flight.get(path) if body.unread else None
+            with uploads.reserved(body.size) if uploads else nullcontext():
+                await self._while_there(scope, body, answer)
+            if body.problem and not answer.status:
+                raise body.problem
+        except WebError as problem:
+            await answer.refuse(problem, body)
+        except Exception as error:
+            if not body.gone:
+                if body.problem is None:
+                    log.exception("%s %s failed", scope["method"], scope["path"])
+                await answer.refuse(body.problem or _hidden(error), body)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            seconds = time.perf_counter() - started
+            status, index = answer.status or 499, self._settings.label
+            self._metrics.request(scope["method"], route, status, seconds, index)
+
+    async def _while_there(self, scope: Scope, body: Body, answer: "_Answer") -> None:
+        """Have the app answer; what waits is dropped when the visitor goes."""
+        work = asyncio.ensure_future(self._app(scope, body.receive, answer.unless(body)))
+        watch = asyncio.ensure_future(body.until_gone())
+        try:
+            await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watch.cancel()
+            left = not work.done()
+            if left:
+                work.cancel()
+            with suppress(asyncio.CancelledError) if left else nullcontext():
+                await work
+
+    def _check(self, scope: Scope, path: str, headers: dict[str, str]) -> None:
+        check_host(headers.get("host", ""), self._settings)
+        if path.startswith("/api/"):
+            check_origin(headers)
+        visitor = (scope.get("client") or ("", 0))[0]
+        self._admission.rates.spend(visitor, cost_of(scope["method"], path))
+        self._keys.check(path, scope["query_string"].decode("latin-1"), headers, visitor)
+        if path.startswith(INDEXES):
+            name = path.removeprefix(INDEXES).partition("/")[0]
+            raise WebError(404, f"This server has no index {name!r}: check its name.")
+
+
+class _Answer:
+    """Sends an answer with our headers, or a refusal in its place."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    def unless(self, body: Body) -> Send:
+        """What the app sends with; a body found too long meanwhile silences it."""
+
+        async def send(message: Message) -> None:
+            if body.problem and not self.status:
+                return
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await self._send(message)
+
+        return send
+
+    async def refuse(self, problem: WebError, body: Body) -> None:
+        """Send a sentence; and close the connection if the body was not read to its end."""
+        if self.status:  # the answer had begun: all that is left is to break it off
+            raise problem
+        self.status = problem.status
+        rest = body.unread
+        headers = {**HEADERS, **problem.headers, "Cache-Control": "no-store"}
+        headers |= {"Connection": "close"} if rest else {}
+        answer = JSONResponse({"error": problem.sentence}, self.status, headers)
+        start = {"type": "http.response.start", "status": self.status}
+        await self._send({**start, "headers": answer.raw_headers})
+        await self._send({"type": "http.response.body", "body": answer.body, "more_body": rest})
+        if rest:
+            await body.drain(whole=problem.status == 503)
+            await self._send({"type": "http.response.body", "body": b""})
+
+
+def _hidden(error: Exception) -> WebError:
+    """The answer for an unexpected error, without its details."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in _FULL:
+        return WebError(507, "The server's disk is full: try again when there is space.")
+    if number in _HANDLES:
+        return WebError(
+            503, "The server has too many files open: try again in 5 s.", {"Retry-After": "5"}
+        )
+    return WebError(500, HIDDEN)

@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from solar.datasets.labelled.build import build_training_set
+from solar.datasets.labelled.places import FolderPhotos, PathArray, Places, listed
+from solar.datasets.labelled.sources import places_in
+from solar.datasets.labelled.training_set import label_photos
+from solar.demo import toy
+from solar.errors import SolarError
+from solar.images import Photos
+
+NAMES = ("b/1.jpg", "a/1.jpg", "b/2.jpg", "c/é.jpg", "a/2.jpg", "d/1.jpg", "d/2.jpg", "c/2.jpg")
+
+
+def few(folder: Path = Path("photos")) -> Places:
+    names = ("a", "b", "c", "d")
+    labels = np.array([names.index(name[0]) for name in NAMES])
+    return Places(FolderPhotos(folder, PathArray(NAMES)), labels, names)
+
+
+def test_paths_in_an_array_are_as_they_were() -> None:
+    paths = few().photos
+    assert tuple(paths.names) == NAMES
+    assert paths.read(3) == Path("photos/c/é.jpg")
+    assert tuple(paths.select([3, 0]).names) == ("c/é.jpg", "b/1.jpg")
+    assert listed(paths) == Photos.in_folder(Path("photos"), NAMES)
+
+
+def test_an_array_is_small() -> None:
+    paths = PathArray(f"train/a/b/c/abc{number:013x}.jpg" for number in range(1000))
+    assert paths.array.nbytes == 32 * 1000
+
+
+def test_places_are_held_out_whole_as_landmarks_are() -> None:
+    kept, held = few().split(0.5, seed=3)
+    assert len(kept.names) == len(held.names) == 2
+    for part in (kept, held):
+        shown = [part.names[label] for label in part.labels.tolist()]
+        assert shown == [name[0] for name in part.photos.names]
+    alike = label_photos(Photos.in_folder(Path(), NAMES), [name[0] for name in NAMES], "x")
+    assert list(held.names) == alike.held_out(0.5, seed=3)
+
+
+def test_folders_and_training_files_are_read_alike(tmp_path: Path) -> None:
+    toy.write(tmp_path / "photos", landmarks=5, views=2, size=(32, 24))
+    build_training_set(tmp_path / "photos", tmp_path / "set.json", val_fraction=0.4)
+    folder = places_in(tmp_path / "photos")
+    assert folder.names == tuple(f"landmark-{n:03d}" for n in range(5))
+    assert folder.labels.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    parts = [places_in(tmp_path / "set.json", part=part) for part in ("train", "val")]
+    assert sorted(parts[0].names + parts[1].names) == list(folder.names)
+    assert parts[0].photos.read(0).is_file()  # type: ignore[union-attr]
+
+
+def test_the_clean_list_of_google_landmarks_has_its_own_reader(tmp_path: Path) -> None:
+    (tmp_path / "train_clean.csv").write_text("landmark_id,images\n7,abc1 abd2\n3,bcd3 bce4\n")
+    for photo in ("a/b/c/abc1", "a/b/d/abd2", "b/c/d/bcd3"):
+        path = tmp_path / f"train/{photo}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for source in (tmp_path, tmp_path / "train_clean.csv"):
+        found = places_in(source, missing="drop")
+        assert found.photos.read(0) == tmp_path / "train/a/b/c/abc1.jpg"
+        assert found.names == ("3", "7")
+        assert found.labels.tolist() == [1, 1, 0]
+
+
+def test_one_place_is_told_from_nothing() -> None:
+    with pytest.raises(SolarError, match="1 place: training needs at least two"):
+        Places(FolderPhotos(Path(), PathArray(["a.jpg"])), np.array([0]), ("a",))

@@ -1,0 +1,119 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from solar.datasets.public.gldv2 import photo_ids, photo_path, read_clean, selection
+from solar.errors import SolarError
+
+A, B, C, D = "0a1b2c3d4e5f6071", "0a1b2c3d4e5f6072", "fedcba9876543210", "fed0000000000000"
+CLEAN = f"landmark_id,images\n20,{C} {A}\n3,{B} {D}\n"
+FULL = (
+    f'id,url,landmark_id\n{C},http://a/1.jpg,20\n{B},"http://a/2,3.jpg",3\n'
+    f"{A},http://a/4.jpg,20\n{D},,3\n"
+)
+
+
+def published(folder: Path, *photos: str, clean: str = CLEAN, full: str = FULL) -> Path:
+    """A folder with both lists, and some photos."""
+    folder.mkdir(exist_ok=True)
+    (folder / "train_clean.csv").write_text(clean)
+    (folder / "train.csv").write_text(full)
+    for photo in photos:
+        file = folder / "train" / photo_path(photo)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x")
+    return folder
+
+
+def test_the_clean_list_is_read_in_its_order_with_labels_in_the_order_of_numbers(
+    tmp_path: Path,
+) -> None:
+    found = read_clean(published(tmp_path, A, B, C, D))
+    assert list(found.photos.names) == [f"train/{photo_path(photo)}" for photo in (C, A, B, D)]
+    assert found.photos.names[0] == "train/f/e/d/fedcba9876543210.jpg"
+    assert all(Path(str(found.photos.read(number))).is_file() for number in range(4))
+    assert found.names == ("3", "20")
+    assert found.labels.dtype == np.int64
+    assert found.labels.tolist() == [1, 1, 0, 0]
+
+
+def test_the_list_may_have_any_line_ends_a_mark_and_shorter_ids(tmp_path: Path) -> None:
+    clean = "\ufefflandmark_id,images\r\n1,abcd abc \r\n\r\n2,xyz\r\n"
+    found = read_clean(published(tmp_path, "abcd", "abc", "xyz", clean=clean))
+    assert list(found.photos.names) == [
+        "train/a/b/c/abcd.jpg",
+        "train/a/b/c/abc.jpg",
+        "train/x/y/z/xyz.jpg",
+    ]
+
+
+def test_missing_photos_are_counted_or_dropped_with_the_landmarks_left_empty(
+    tmp_path: Path,
+) -> None:
+    clean = f"{CLEAN}4,{'0' * 16}\n"
+    folder = published(tmp_path, A, C, D, clean=clean)
+    with pytest.raises(SolarError, match=r"2 of 5 photos of .*csv are missing \(train/0/a/1/0a1b"):
+        read_clean(folder)
+    found = read_clean(folder, missing="drop")
+    assert [Path(name).stem for name in found.photos.names] == [C, A, D]
+    assert (found.names, found.labels.tolist()) == (("3", "20"), [1, 1, 0])
+
+
+def test_dropping_every_photo_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match="4 of 4 photos"):
+        read_clean(published(tmp_path), missing="drop")
+
+
+@pytest.mark.parametrize(
+    ("clean", "sentence"),
+    [
+        (f"{CLEAN}4,../../secret\n", "Line 4 of .* is not a landmark_id and its images"),
+        (f"{CLEAN}4,/etc/passwd\n", "Line 4 of .* is not a landmark_id and its images"),
+        (f"{CLEAN}4,ab\n", "Line 4 of .* is not a landmark_id and its images"),
+        (f"{CLEAN}4,{'a' * 17}\n", "Line 4 of .* is not a landmark_id and its images"),
+        (f"{CLEAN}four,{'a' * 16}\n", "Line 4 of .* is not a landmark_id and its images"),
+        (f"{CLEAN}4\n", "Line 4 of .* is not a landmark_id and its images"),
+        (f"{CLEAN}4,{'a' * 16} {A}\n", f"Line 4 of .* names the photo {A} for the second time"),
+        (f"{CLEAN}3,{'a' * 16}\n", "Line 4 of .* names landmark 3 again"),
+        ("landmark_id,images\n", "train_clean.csv names no photo"),
+        ("", "Line 1 of .* names no column id"),
+        (f"id\n{A}\n", "no column landmark_id: it is a list without labels"),
+    ],
+)
+def test_a_bad_clean_list_is_one_sentence(tmp_path: Path, clean: str, sentence: str) -> None:
+    with pytest.raises(SolarError, match=sentence) as caught:
+        read_clean(published(tmp_path, clean=clean))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ("../../secret,u,3", "Line 6 of .* is not a photo's id"),
+        (f"{'a' * 16},3", "Line 6 of .* is not a photo's id"),
+        (f"{'a' * 16},u,x", "Line 6 of .* has a landmark_id that is not a number"),
+        (f"{A},u,3", f"Line 6 of .* names the photo {A} for the second time"),
+    ],
+)
+def test_a_bad_full_list_is_one_sentence(tmp_path: Path, row: str, sentence: str) -> None:
+    with pytest.raises(SolarError, match=sentence):
+        photo_ids(published(tmp_path, full=f"{FULL}{row}\n") / "train.csv")
+
+
+def test_a_list_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match=r"train_clean\.csv cannot be read: No such file"):
+        read_clean(tmp_path)
+
+
+def test_any_list_gives_its_ids_and_a_test_for_them(tmp_path: Path) -> None:
+    (tmp_path / "index.csv").write_text(f"id\n{A}\n{B}\n")
+    assert photo_ids(tmp_path / "index.csv").tolist() == [A.encode(), B.encode()]
+    chosen = selection(tmp_path / "index.csv")
+    assert chosen(photo_path(A))
+    assert not chosen(photo_path(C))
+
+
+def test_no_object_is_kept_per_photo(tmp_path: Path) -> None:
+    found = read_clean(published(tmp_path, A, B, C, D))
+    assert found.photos.names.array.nbytes == 4 * len(f"train/{photo_path(A)}")  # type: ignore[attr-defined]

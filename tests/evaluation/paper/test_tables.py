@@ -1,0 +1,141 @@
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from solar.errors import SolarError
+from solar.evaluation.described_photos import ModelDescriber
+from solar.evaluation.paper import tables
+from solar.evaluation.paper.published import TABLE_1, TABLE_2
+from solar.evaluation.result import Evaluation
+from solar.evaluation.settings import EvaluationSettings
+from solar.evaluation.table_text import to_text
+from solar.models import RetrievalNet, zoo
+
+
+def result(mean: float) -> dict:
+    levels = ("easy", "medium", "hard")
+    return {level: {"mAP": mean + i, "mP@10": 90.0 + i} for i, level in enumerate(levels)}
+
+
+def test_the_published_rows_are_whole_and_in_the_right_columns() -> None:
+    assert [len(table.columns) for table in (TABLE_1, TABLE_2)] == [16, 4]
+    for table in (TABLE_1, TABLE_2):
+        assert all(len(method.values) == len(table.columns) for method in table.methods)
+    rows = {method.model: TABLE_1.published(method) for method in TABLE_1.methods}
+    solar, retrained = rows["solar-r101"], rows["solar-r101-gldv2"]
+    assert solar["roxford5k"] == {
+        "medium": {"mAP": 69.9, "mP@10": 86.7},
+        "hard": {"mAP": 47.9, "mP@10": 63.0},
+    }
+    assert solar["rparis6k+1m"]["hard"] == {"mAP": 33.4, "mP@10": 81.6}
+    reported = zoo.find("solar-r101-gldv2").reported
+    assert reported == {
+        name: {level: values["mAP"] for level, values in levels.items()}
+        for name, levels in retrained.items()
+    }
+
+
+def test_what_a_row_cannot_be_compared_with_stands_below_the_table() -> None:
+    lines = tables.fill(TABLE_1, {"solar-r101-gldv2": {"roxford5k": result(79.0)}})
+    text = to_text(tables.to_table(TABLE_1, lines)).splitlines()
+    place = next(i for i, line in enumerate(text) if line.startswith("ResNet101+SOLAR [GLDv2]"))
+    assert text[place + 1].split()[:3] == ["→", "solar-r101-gldv2", "80.00"]
+    said = "GLDv2-clean shares 36 of 70 ROxf and 38 of 70 RPar query landmarks"
+    assert said in text[-1]
+    notes = [row.get("note", "") for row in tables.to_json(TABLE_1, lines)["rows"]]
+    assert any(said in note for note in notes)
+    assert said not in to_text(tables.to_table(TABLE_2, tables.fill(TABLE_2, {})))
+
+
+def test_both_tables_agree_where_they_share_a_row() -> None:
+    first = {method.name: TABLE_1.published(method) for method in TABLE_1.methods}
+    for method in TABLE_2.methods:
+        if method.name in first:
+            mine = TABLE_2.published(method)
+            for name, levels in mine.items():
+                for level, values in levels.items():
+                    assert first[method.name][name][level]["mAP"] == values["mAP"]
+
+
+@pytest.mark.parametrize("name", ["solar-r101", "gem-r101-gl18"])
+def test_the_zoo_reports_what_the_paper_prints(name: str) -> None:
+    [method] = [method for method in TABLE_2.methods if method.model == name]
+    for dataset, levels in TABLE_2.published(method).items():
+        for level, values in levels.items():
+            reported = zoo.find(name).reported[dataset][level]
+            assert reported == pytest.approx(values["mAP"], abs=0.06)
+
+
+def test_measured_numbers_stand_below_the_published_ones() -> None:
+    measured = {"solar-r101": {"roxford5k": result(68.0)}, "mine": {"rparis6k": result(10.0)}}
+    lines = to_text(tables.to_table(TABLE_2, tables.fill(TABLE_2, measured))).splitlines()
+    place = next(i for i, line in enumerate(lines) if line.startswith("ResNet101+SOLAR"))
+    assert lines[place].split() == ["ResNet101+SOLAR", "69.9", "81.6", "47.9", "64.5"]
+    assert lines[place + 1].split() == ["→", "solar-r101", "69.00", "70.00"]
+    assert lines[place + 1].index("70.00") + 5 == lines[place].index("47.9") + 4
+    assert lines[place + 3].split() == ["→", "mine", "11.00", "12.00"]
+
+
+def test_a_method_is_recognised_by_its_printed_name() -> None:
+    lines = tables.fill(TABLE_2, {"resnet101+soa4": {"roxford5k": result(60.0)}})
+    [line] = [line for line in lines if line.measured]
+    assert line.method == "ResNet101+SOA4"
+    row = tables.to_json(TABLE_2, lines)["rows"][2]
+    assert row["published"]["roxford5k"]["hard"]["mAP"] == 45.7
+    assert row["measured"]["resnet101+soa4"]["roxford5k"]["hard"]["mAP"] == 62.0
+
+
+def test_results_of_earlier_runs_are_read(tmp_path: Path) -> None:
+    (tmp_path / "solar-r101").mkdir()
+    for name in ("roxford5k", "rparis6k+1m"):
+        (tmp_path / "solar-r101" / f"{name}.json").write_text(json.dumps(result(50.0)))
+    found = tables.read_results(tmp_path)
+    assert found["solar-r101"]["rparis6k+1m"]["medium"]["mAP"] == 51.0
+    assert set(found["solar-r101"]) == {"roxford5k", "rparis6k+1m"}
+
+
+def test_files_that_are_no_results_are_told(tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match=r"no METHOD/SET\.json"):
+        tables.read_results(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "roxford5k.json").write_text('{"mAP": 3}')
+    with pytest.raises(SolarError, match="is not what `solar evaluate"):
+        tables.read_results(tmp_path)
+    (tmp_path / "a" / "roxford5k.json").rename(tmp_path / "a" / "oxford.json")
+    with pytest.raises(SolarError, match="for no set of the tables"):
+        tables.read_results(tmp_path)
+
+
+def test_each_set_is_measured_with_and_without_distractors(
+    monkeypatch: pytest.MonkeyPatch, tiny: RetrievalNet
+) -> None:
+    asked = []
+
+    def described(
+        name: str, describe: ModelDescriber, settings: EvaluationSettings
+    ) -> SimpleNamespace:
+        assert (describe.model, settings.size) == (tiny, 32)
+        asked.append((name, settings.distractors, settings.cache))
+        found = Evaluation(("q",), {"medium": {"AP": np.array([len(asked) / 10])}})
+        return SimpleNamespace(measure=lambda how: found)
+
+    monkeypatch.setattr(tables, "open_collection", described)
+    found = tables.measure_sets(
+        ("roxford5k", "rparis6k"), distractors="million", model=tiny, size=32
+    )
+    assert [(name, more) for name, more, _ in asked] == [
+        ("roxford5k", None),
+        ("roxford5k", "million"),
+        ("rparis6k", None),
+        ("rparis6k", "million"),
+    ]
+    assert len({cache for *_, cache in asked}) == 1  # photos are described once
+    assert found["rparis6k+1m"]["medium"]["mAP"] == pytest.approx(40)
+
+
+def test_a_set_of_ones_own_is_in_no_table() -> None:
+    with pytest.raises(SolarError, match="in no table"):
+        tables.measure_sets(("photos",))

@@ -1,0 +1,151 @@
+"""Place recognition: the golden numbers, exact distances, names of frames, and whole folders."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.golden2 import golden2
+
+import solar
+from solar.demo import toy
+from solar.errors import SolarError
+from solar.evaluation import compare, interval
+from solar.evaluation.protocols.vpr import evaluate_places, near_frames, near_positions
+from solar.models import RetrievalNet
+
+
+def test_the_published_numbers() -> None:
+    golden = golden2("vpr")
+    right = near_positions(golden["vpr_database_cm"], golden["vpr_query_cm"], 2500)
+    np.testing.assert_array_equal([len(own) for own in right], golden["vpr_positive_count"])
+    recalls = golden["vpr_recall_at"].tolist()
+    found = evaluate_places(
+        golden["vpr_database"], golden["vpr_queries"], right, recalls=recalls
+    ).to_dict()
+    np.testing.assert_array_equal(
+        np.float32([found[f"recall@{k}"] for k in recalls]), golden["vpr_recalls"]
+    )
+
+
+def test_distances_are_exact_and_inclusive() -> None:
+    # 7, 24 and 25 make a right angle; 30 million centimetres north is beyond float32.
+    north = np.array([0, 30_000_001])
+    database = np.add(north, [[0, 0], [0, -1], [0, 1], [1400, 0], [1401, 0]])
+    query = np.add(north, [[700, 2400]])
+    assert near_positions(database, query, 2500)[0].tolist() == [0, 2, 3]
+
+
+def test_frames_are_right_within_a_tolerance() -> None:
+    database = ["a/img-001.png", "a/img-002.png", "a/img-010.png", "b/img-001.png", "door.jpg"]
+    queries = ["a/img-0003.jpg", "door.jpg", "gate.jpg"]
+    found = [own.tolist() for own in near_frames(database, queries, 1)]
+    assert found == [[1], [4], []]
+    assert near_frames(database, queries, 2)[0].tolist() == [0, 1]
+    assert near_frames(database, queries, 0)[0].tolist() == []
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three landmarks 100 m apart, seen twice; a query where nothing is near."""
+    folder = tmp_path_factory.mktemp("places")
+    for side, view in (("database", 0), ("queries", 1)):
+        (folder / side).mkdir()
+        for place in range(3 + view):
+            east = 500_000 + 100 * place + 24.99 * view
+            photo = toy.landmark(place, view, size=(64, 48))
+            photo.save(folder / side / f"@{east:.2f}@4000000.00@{place}@.jpg")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def features(places: Path) -> tuple[Any, Any]:
+    """Descriptors of them, in which the second place is mistaken for the first."""
+    database = np.eye(4, dtype=np.float32)[:3]
+    return database, database[[0, 0, 2, 1]]
+
+
+def rename(places: Path, folder: Path) -> None:
+    """The same photos without positions in their names."""
+    for side in ("database", "queries"):
+        (folder / side).mkdir(parents=True)
+        for number, photo in enumerate(sorted((places / side).iterdir())):
+            (folder / side / f"{number}.jpg").hardlink_to(photo)
+
+
+def test_queries_without_an_answer_count_as_misses_unless_asked(
+    places: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    found = solar.evaluate(places, model=tiny, protocol="vpr", cache=tmp_path)
+    only = solar.evaluate(places, model=tiny, protocol="vpr", cache=tmp_path, answerable=True)
+    assert list(found.to_dict()) == ["recall@1", "recall@5", "recall@10", "recall@20"]
+    assert found.to_dict()["recall@20"] == 75
+    assert only.to_dict()["recall@20"] == 100
+    assert found.headline == "recall@1"
+    assert "longest side 64 px, 2 scales" in found.convention
+    assert "within 25 m" in found.convention
+    assert "1 queries without a correct photo count as misses" in found.convention
+    assert interval(found.protocols["all"]["recall@20"])[1] <= 1
+    assert compare(found, found, measure="recall@20").p == 1
+
+
+def test_a_csv_or_frames_give_what_names_give(
+    places: Path, features: tuple[Any, Any], tmp_path: Path
+) -> None:
+    expected = solar.evaluate(places, features=features, protocol="vpr").to_dict()
+    assert expected["recall@1"] == 50
+    rename(places, tmp_path)
+    rows = [
+        f"{side}/{place}.jpg,{100 * place + 24.99 * view},0"
+        for view, side in enumerate(("database", "queries"))
+        for place in range(3 + view)
+    ]
+    (tmp_path / "positions.csv").write_text("\n".join(["name,east,north", *rows]))
+    options: list[dict[str, Any]] = [
+        {"positions": tmp_path / "positions.csv"},
+        {"frames": 0},
+        {"frames": 0, "database": tmp_path / "database", "queries": tmp_path / "queries"},
+    ]
+    for how in options:
+        found = solar.evaluate(tmp_path, features=features, protocol="vpr", **how)
+        assert found.to_dict() == expected
+    nearer = {"positions": tmp_path / "positions.csv", "radius": 24.98}
+    with pytest.raises(SolarError, match="No photo of the database is correct for any query"):
+        solar.evaluate(tmp_path, features=features, protocol="vpr", **nearer)
+
+
+def test_descriptors_and_stores_need_no_model(
+    places: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    how = {"size": 64, "scales": (1.0,)}
+    expected = solar.evaluate(places, model=tiny, protocol="vpr", **how).to_dict()
+    for side in ("database", "queries"):
+        store = solar.extract(places / side, tmp_path / f"{side}.store", model=tiny, **how)
+        np.save(tmp_path / f"{side}.npy", store.vectors())
+    files = (tmp_path / "database.npy", tmp_path / "queries.npy")
+    found = solar.evaluate(places, protocol="vpr", features=files)
+    assert found.to_dict() == expected
+    assert found.convention.startswith("Whole photos, descriptors as given")
+    stores = {"database": "database.store", "queries": "queries.store"}
+    assert solar.evaluate(tmp_path, protocol="vpr", **stores).to_dict() == expected
+    with pytest.raises(SolarError, match=r"There are 4 rows in .* but 3 photos in"):
+        solar.evaluate(places, protocol="vpr", features=files[::-1])
+
+
+def test_what_is_wrong_is_told_before_anything_is_described(
+    places: Path, tiny: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RetrievalNet, "average", None)  # nothing can be described
+    rename(places, tmp_path / "renamed")
+    (tmp_path / "few.csv").write_text("name,east,north\n0.jpg,0,0\n")
+    cases: list[tuple[Path, dict[str, Any], str]] = [
+        (tmp_path / "renamed", {}, r"photo 0\.jpg in .*database contains no position"),
+        (tmp_path / "renamed", {"positions": tmp_path / "few.csv"}, "no position for the photo"),
+        (tmp_path / "renamed", {"positions": tmp_path / "no.csv"}, "cannot be read"),
+        (tmp_path / "renamed", {"positions": "x", "frames": 1}, "give one of the two"),
+        (tmp_path, {"frames": 1}, "database"),
+        (places, {"protocol": "vqr"}, "no protocol 'vqr': choose vpr, ilias, gldv2-retrieval"),
+    ]
+    for folder, how, sentence in cases:
+        with pytest.raises(SolarError, match=sentence):
+            solar.evaluate(folder, model=tiny, **{"protocol": "vpr", **how})

@@ -1,0 +1,141 @@
+"""Every file-system call fails in turn: what is stored is as before or as after."""
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.failing_calls import each_call_fails
+
+from solar.describe.store import Store
+from solar.describe.store_lock import lock
+from solar.errors import SolarError
+from solar.index import Index
+from solar.index.index import need_vectors
+from solar.storage.protocol import NoIndexError
+from solar.storage.types import Amendment
+from solar.training.run import Run
+
+FULL = (errno.ENOSPC,)
+DIM = 8
+ROWS = np.eye(DIM, dtype=np.float32)
+NAMES = [f"{n}.jpg" for n in range(DIM)]
+
+
+def opened(folder: Path) -> Index:
+    return need_vectors(Index.open(folder))
+
+
+def content(folder: Path) -> dict[str, list[float]]:
+    """What an index holds; nothing where there is none."""
+    try:
+        index = opened(folder)
+    except NoIndexError:
+        return {}
+    with index:
+        assert index.check() == []
+        paths = [photo.path for batch in index.engine.photos() for photo in batch]
+        found = index.engine.lookup(paths)
+        return {path: vector.tolist() for path, (_, vector) in found.items()}
+
+
+def create(folder: Path) -> None:
+    Index.create(folder, ROWS, NAMES).close()
+
+
+def changing(change: Callable[[Index], Any]) -> Callable[[Path], None]:
+    def changed(folder: Path) -> None:
+        with opened(folder) as index:
+            change(index)
+
+    return changed
+
+
+CHANGES = {
+    "create": create,
+    "add": changing(lambda index: index.add(ROWS[:2], ["a.jpg", "b.jpg"])),
+    "replace": changing(lambda index: index.add(ROWS[[7, 6]], ["1.jpg", "2.jpg"])),
+    "remove": changing(lambda index: index.remove(["1.jpg", "2.jpg"])),
+    "compact": changing(lambda index: index.compact()),
+    "amend": changing(lambda index: index.engine.amend(Amendment(["4.jpg"], {"5.jpg": "new.jpg"}))),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_index_is_as_before_or_as_after(tmp_path: Path, name: str) -> None:
+    change, whole = CHANGES[name], tmp_path / "photos.solar"
+    if name != "create":
+        create(whole)
+        with opened(whole) as index:
+            index.remove(["0.jpg"])
+    before = content(whole)
+    after: dict[str, list[float]] | None = None
+    told = 0
+    for what, copy, raised in each_call_fails(whole, change):
+        assert raised is None or isinstance(raised, SolarError), f"{what}: {raised!r}"
+        if after is None:
+            done = tmp_path / "done"
+            if whole.exists():
+                copytree(whole, done)
+            change(done)
+            after = content(done)
+        now = content(copy)
+        assert now in (before, after), what
+        if raised is None:
+            assert now == after, what
+        told += raised is not None
+        if now != after:  # what failed can be repeated, and then succeeds
+            change(copy)
+        assert content(copy) == after, what
+    assert told
+
+
+def write_store(folder: Path) -> None:
+    known = {"model": "m", "fingerprint": "f", "settings": {}, "dim": DIM, "shard_size": 4}
+    with lock(folder):
+        store = Store.create(folder, NAMES, **known)
+        for shard in store.pending():
+            mine = store.source(shard)
+            rows = ROWS[[NAMES.index(name) for name in mine]]
+            store.write_shard(shard, rows, mine, [(9, 9)] * len(mine), {})
+
+
+def test_a_store_goes_on_after_any_failure(tmp_path: Path) -> None:
+    for what, copy, raised in each_call_fails(
+        tmp_path / "photos.store", write_store, (errno.ENOSPC,)
+    ):
+        assert raised is None or isinstance(raised, SolarError), f"{what}: {raised!r}"
+        write_store(copy)
+        store = Store.open(copy)
+        assert store.check() == [], what
+        assert np.array_equal(store.vectors(), ROWS), what
+
+
+@dataclass(frozen=True)
+class Recipe:
+    steps: int = 10
+
+
+def save_checkpoint(folder: Path) -> None:
+    with Run(folder, Recipe(), resume=True) as run:
+        run.log(run.step + 1, loss=0.5)
+        run.save(run.step + 1, {"weights": torch.ones(2) * (run.step + 1)}, best=True)
+
+
+def test_a_checkpoint_is_the_old_one_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Others write these, in their own way.
+    monkeypatch.setattr("solar.training.run._tensorboard", lambda *_: None)
+    monkeypatch.setattr("solar.show.learning.plot_run", lambda _: None)
+    save_checkpoint(tmp_path / "run")
+    for what, copy, _ in each_call_fails(tmp_path / "run", save_checkpoint, FULL):
+        run = Run(copy, Recipe(), resume=True)
+        assert run.step in (1, 2), what
+        assert run.state is not None
+        assert run.state["weights"].tolist() == [run.step] * 2, what

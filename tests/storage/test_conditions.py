@@ -1,0 +1,56 @@
+import pytest
+
+from solar.errors import SolarError
+from solar.storage.conditions import Condition, parse_where
+from solar.storage.types import Photo
+
+NIGHT = Photo(
+    "rome/1.jpg", 1024, 768, ("night", "river"), "2019-07-14T18:30:00", position=(41.89, 12.492)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("tag=night", True),
+        ("tag=nigh", False),
+        ("path=rome/", True),
+        ("path=ome/", False),
+        ("width>=1024", True),
+        ("width<1024", False),
+        ("height >= 769", False),
+        ("taken>=2019", True),
+        ("taken>=2019-07-14", True),
+        ("taken<2019-07-14", False),
+        ("taken<2019-07-14 18:31", True),
+        ("near=41.8902,12.4922,1km", True),
+        ("near = 41.8902, 12.4922, 10 m", False),
+    ],
+)
+def test_a_condition_means_what_it_says(text: str, holds: bool) -> None:
+    [condition] = parse_where(text)
+    assert condition.holds(NIGHT) is holds
+
+
+def test_a_photo_without_time_and_position_was_taken_at_no_time_and_nowhere() -> None:
+    for condition in parse_where(["taken>=1800", "taken<2200", "near=0,0,30000km"]):
+        assert not condition.holds(Photo("a.jpg"))
+
+
+def test_conditions_pass_through_and_nothing_is_no_condition() -> None:
+    condition = Condition("tag", "=", "a = b")
+    assert parse_where([condition]) == (condition,)
+    assert parse_where("tag=a = b") == (condition,)
+    assert parse_where(None) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("night", "tag=", "tag>=a", "colour=red", "width=3", "width>=wide", "taken>=yesterday"),
+        *("taken>=2019-13", "taken<2019-02-30", "taken>=2019-07-14T25", "near=Rome", "near<1,2,3m"),
+    ],
+)
+def test_a_condition_that_makes_no_sense_is_one_sentence(text: str) -> None:
+    with pytest.raises(SolarError, match="is not understood"):
+        parse_where(text)

@@ -1,0 +1,100 @@
+"""A report of duplicates through the API."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.drawn_report import drawn_group, drawn_groups
+from support.web_visits import Home, Open, numbers
+
+from solar.duplicates.report import DuplicateReport
+from solar.errors import SolarError
+
+NAMES = [f"landmark-00{one}/view-00{two}.jpg" for one in range(4) for two in range(3)][:11]
+GROUPS = list(drawn_groups(NAMES, 60))
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    DuplicateReport(14, GROUPS).write(tmp_path / "report.json")
+    return tmp_path / "report.json"
+
+
+def test_groups_come_by_page_and_kind_with_their_pictures(open_app: Open, report: Path) -> None:
+    client = open_app(duplicates=report, name="toy")
+    assert client.get("/api/v1/info").json()["features"]["duplicates"] is True
+    told = client.get("/api/v1/duplicates").json()
+    assert (told["name"], told["photos"]) == ("toy", 14)
+    assert told["kinds"] == dict.fromkeys(("exact", "copy", "crop", "burst", "place"), 12)
+    assert [kind for kind, _ in told["groups"]] == [group.kind for group in GROUPS]
+    assert len({identity for _, identity in told["groups"]}) == 60
+
+    asked = {"offset": 3, "limit": 4, "kind": "crop"}
+    page = client.get("/api/v1/duplicates/groups", params=asked).json()
+    crops = [group for group in GROUPS if group.kind == "crop"]
+    assert page["total"] == 12
+    assert len(page["groups"]) == 4
+    known = numbers(client)
+    for got, wanted in zip(page["groups"], crops[3:7], strict=True):
+        assert [one["name"] for one in got["photos"]] == [one.name for one in wanted.photos]
+        assert [one["keep"] for one in got["photos"]] == [one.keep for one in wanted.photos]
+        assert got["pairs"][0]["mapping"] == [list(row) for row in wanted.pairs[0].mapping or ()]
+        assert [one["id"] for one in got["photos"]] == [known[one.name] for one in wanted.photos]
+    shown = page["groups"][0]["photos"][0]
+    for address in (shown["thumbnail"], shown["photo"]):
+        assert client.get(address).headers["content-type"] == "image/jpeg"
+    beyond = client.get("/api/v1/duplicates/groups", params={"offset": 60}).json()
+    assert beyond == {"total": 60, "groups": []}
+    wrong = client.get("/api/v1/duplicates/groups", params={"kind": "twin"})
+    assert (wrong.status_code, wrong.json()["error"][:5]) == (422, "kind:")
+
+
+def test_only_photos_of_the_index_are_shown_and_only_to_whom_it_is(
+    open_app: Open, tmp_path: Path, home: Home
+) -> None:
+    secret = [NAMES[0], "../model.safetensors", str(home / "photos" / NAMES[1])]
+    DuplicateReport(3, [drawn_group("copy", secret)]).write(tmp_path / "secret.json")
+    client = open_app(duplicates=tmp_path / "secret.json", token="long-enough")
+    for path in ("duplicates", "duplicates/groups"):
+        assert client.get(f"/api/v1/{path}").status_code == 401
+    right = {"Authorization": "Bearer long-enough"}
+    [group] = client.get("/api/v1/duplicates/groups", headers=right).json()["groups"]
+    ours, *others = group["photos"]
+    assert client.get(ours["photo"]).status_code == 200  # its address is signed
+    assert client.get(ours["photo"].partition("?")[0]).status_code == 401
+    assert all(one["id"] is one["photo"] is one["thumbnail"] is None for one in others)
+
+
+def test_without_a_report_there_is_a_sentence(client) -> None:
+    assert client.get("/api/v1/info").json()["features"]["duplicates"] is False
+    for path in ("duplicates", "duplicates/groups"):
+        answer = client.get(f"/api/v1/{path}")
+        assert answer.status_code == 404
+        assert "--duplicates" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "alone", "type", "name"])
+def test_a_damaged_report_is_refused_in_one_sentence(
+    open_app: Open, report: Path, damage: str
+) -> None:
+    if damage == "cut":
+        report.write_bytes(report.read_bytes()[:-200])
+    elif damage == "alone":
+        DuplicateReport(14, [replace(GROUPS[0], pairs=())]).write(report)
+    elif damage == "name":
+        report.write_bytes(report.read_bytes().replace(b"view-000", b"view-\xff", 1))
+    else:
+        report.write_text(report.read_text().replace('"keep": true', '"keep": [1]', 1))
+    with pytest.raises(SolarError, match=r"report\.json is not a report of solar duplicates"):
+        open_app(duplicates=report)
+
+
+def test_a_new_report_is_taken_up_unless_it_is_damaged(open_app: Open, report: Path) -> None:
+    client = open_app(duplicates=report)
+    before = client.get("/api/v1/duplicates").json()["groups"]
+    DuplicateReport(14, GROUPS[:7]).write(report)
+    assert client.get("/api/v1/duplicates").json()["groups"] == before[:7]
+    report.write_text("{")
+    assert client.get("/api/v1/duplicates").json()["groups"] == before[:7]
+    report.unlink()
+    assert client.get("/api/v1/duplicates/groups").json()["total"] == 7

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from solar.training.adaptation import adapt as adapt
 else:
     _HOMES = {
-        "Index": "solar.search",
+        "Index": "solar.index",
         "PatchConfig": "solar.models",
         "PatchNet": "solar.models",
         "RetrievalConfig": "solar.models",

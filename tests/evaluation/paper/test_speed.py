@@ -19,7 +19,7 @@ def test_a_model_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert (found.name, found.size, found.scales, found.runs) == ("mine", 64, (1.0,), 2)
     assert found.parameters == sum(parameter.numel() for parameter in net.parameters())
     assert found.descriptors == 1_001_001 * 512 * 4
-    assert 0 < found.seconds < 30
+    assert found.seconds > 0
     assert found.peak > 4 * found.parameters  # the weights alone
     *_, line, note = to_text(to_table([found])).splitlines()
     assert line.split()[1] == "mine"

@@ -10,14 +10,16 @@ from solar.models.retrieval_config import REDUCTIONS, attention_at
 from solar.training.objective import RetrievalLoss
 from solar.training.recipe import read_recipe, read_settings
 from solar.training.retrieval.network import parameter_groups
-from solar.training.retrieval.place_recipe import PlaceLoss, PlaceOptimiser, PlaceRecipe
 from solar.training.retrieval.recipe import (
     Mining,
     NetworkStart,
+    PlaceLoss,
+    PlaceOptimiser,
+    PlaceRecipe,
     RetrievalOptimiser,
     RetrievalRecipe,
 )
-from solar.training.schedule import Schedule
+from solar.training.shared_recipe import Schedule
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 RETRIEVAL = sorted(

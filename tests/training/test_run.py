@@ -1,4 +1,6 @@
+import io
 import json
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import torch
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.training.run import Run, read_metrics
+from solar.training.run import Run, capture_random, read_metrics, restore_random, seed_everything
 
 
 @dataclass(frozen=True)
@@ -157,3 +159,27 @@ def test_a_run_whose_recipe_has_old_names_goes_on(tmp_path: Path) -> None:
     assert Run(tmp_path, RenamedRecipe(), resume=True).step == 1
     with pytest.raises(SolarError, match=r"another optimiser\.lr"):
         Run(tmp_path, RenamedRecipe(Optimiser(0.2)), resume=True)
+
+
+def drawn() -> list[float]:
+    old = np.random.normal()  # noqa: NPY002
+    return [random.gauss(0, 1), float(old), float(torch.rand(())), random.random()]
+
+
+def test_every_generator_goes_on_where_it_was() -> None:
+    seed_everything(3)
+    drawn()
+    buffer = io.BytesIO()
+    torch.save(capture_random(), buffer)
+    expected = drawn()
+    seed_everything(4)
+    buffer.seek(0)
+    restore_random(torch.load(buffer, weights_only=True))
+    assert drawn() == expected
+
+
+def test_a_seed_repeats() -> None:
+    seed_everything(5)
+    first = drawn()
+    seed_everything(5)
+    assert drawn() == first

@@ -101,7 +101,7 @@ def test_a_whitened_teacher_sees_how_photos_differ(tmp_path: Path) -> None:
     seen = [teacher(batch) for batch in photos]
     maps = torch.cat([features for features, _ in seen])
     assert maps.mean(dim=(0, 2, 3)).abs().max() < 1e-4
-    plain = torch.cat([teacher.look(batch) for batch in photos])
+    plain = torch.cat([teacher.features(batch) for batch in photos])
     expected = plain.std(dim=(0, 2, 3), correction=0).sqrt()
     lively = expected > 0.1 * expected.max()
     assert torch.allclose(

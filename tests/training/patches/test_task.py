@@ -168,9 +168,9 @@ def test_a_run_ends_when_its_time_is_over(tmp_path: Path, tour: Path) -> None:
 def test_the_best_state_on_other_subsets_is_kept(
     tmp_path: Path, tour: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import solar.training.patches.data as patch_data
+    import solar.training.patches.task as patch_task
 
-    monkeypatch.setattr(patch_data, "PAIRS", 48)
+    monkeypatch.setattr(patch_task, "PAIRS", 48)
     text = f"validation: {{source: {tour}, parts: [notredame], every: 1}}\n"
     summary = train(recipe_file(tmp_path, tour, text), run=tmp_path / "run")
     rates = [line["FPR95"] for line in read_metrics(tmp_path / "run") if "FPR95" in line]

@@ -24,7 +24,7 @@ from solar.training.retrieval.classification import (
     epoch_order,
     place_similarity,
 )
-from solar.training.retrieval.place_recipe import PlaceRecipe
+from solar.training.retrieval.recipe import PlaceRecipe
 from solar.training.run import read_metrics
 
 SMALL: dict[str, Any] = {

@@ -17,10 +17,8 @@ from solar.nn.delf import Delf
 from solar.nn.local_pooling import How
 from solar.training.recipe import build, read_recipe
 from solar.training.retrieval.classification import PlaceTrainer
-from solar.training.retrieval.local_whitening import start_local_whitening
-from solar.training.retrieval.network import build_network
-from solar.training.retrieval.place_recipe import PlaceRecipe
-from solar.training.retrieval.recipe import RetrievalRecipe
+from solar.training.retrieval.network import build_network, start_local_whitening
+from solar.training.retrieval.recipe import PlaceRecipe, RetrievalRecipe
 from solar.training.retrieval.task import RetrievalTrainer
 from solar.training.run import read_metrics
 

@@ -12,8 +12,7 @@ from solar.models import PATCH_REDUCTIONS, PatchConfig
 from solar.nn.l2net import PUBLISHED_LAYERS, DropoutPlace, check_layers
 from solar.training.objective import call_with, check_kind
 from solar.training.patches.views import Views
-from solar.training.schedule import Schedule
-from solar.training.shared_recipe import Data, Optimiser, Recipe, Validation
+from solar.training.shared_recipe import Data, Optimiser, Recipe, Schedule, Validation
 
 
 @dataclass(frozen=True)

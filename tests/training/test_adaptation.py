@@ -84,7 +84,7 @@ def test_a_layer_that_helps_is_written_with_its_network(
     assert np.abs(adapted - plain).max() > 0.01
     solar.convert(tmp_path / "out.safetensors", tmp_path / "half.safetensors", half=True)
     assert (solar.load(tmp_path / "half.safetensors").describe(photo) @ adapted.T).item() > 0.9999
-    with pytest.raises(SolarError, match="no place for this network's adaptation layer"):
+    with pytest.raises(SolarError, match="adaptation layer"):
         solar.convert(tmp_path / "out.safetensors", tmp_path / "out.pth")
 
 
@@ -93,7 +93,7 @@ def test_a_layer_of_labels_that_mean_nothing_is_refused(make: Make, tmp_path: Pa
     names = Store.open(store).names
     shuffled = np.random.default_rng(0).permutation(names)
     labels = {str(name): other[:2] for name, other in zip(shuffled, names, strict=True)}
-    with pytest.raises(SolarError, match=r"95 % interval -.* to .*, 20 places\), which is no"):
+    with pytest.raises(SolarError, match=r"interval -.* 20 places"):
         solar.adapt(store, labels, tmp_path / "out.safetensors")
     assert not (tmp_path / "out.safetensors").exists()
 
@@ -110,11 +110,11 @@ def test_what_counts_are_places_that_have_two_photos_and_a_label(make: Make) -> 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"labels": {"x.jpg": "tower"}}, "names no photo of .*first is 00/0.jpg"),
-        ({"labels": {"00/0.jpg": "a", "00/1.jpg": "a"}}, "name 1 places .*: label more places"),
-        ({"output": "out.pth"}, "must end in .safetensors"),
-        ({"dim": DIM + 1}, f"length {DIM} cannot be adapted to {DIM + 1}"),
-        ({"model": "solar-r18"}, "was made with .*, not with .*solar-r18"),
+        ({"labels": {"x.jpg": "tower"}}, r"labels.* 00/0\.jpg"),
+        ({"labels": {"00/0.jpg": "a", "00/1.jpg": "a"}}, "1 places"),
+        ({"output": "out.pth"}, r"out\.pth.* \.safetensors"),
+        ({"dim": DIM + 1}, f"{DIM}.* {DIM + 1}"),
+        ({"model": "solar-r18"}, r"plain\.safetensors.* solar-r18"),
     ],
 )
 def test_what_cannot_be_adapted_gets_a_sentence(
@@ -129,7 +129,7 @@ def test_a_model_that_is_gone_can_be_given(
 ) -> None:
     monkeypatch.setattr(net, "source", "/gone/plain.safetensors")
     store = make(folder="gone.store")
-    with pytest.raises(SolarError, match=r"/gone/plain.safetensors, which cannot be .*`model=`"):
+    with pytest.raises(SolarError, match=r"/gone/plain\.safetensors.*`model=`"):
         solar.adapt(store)
     assert solar.adapt(store, model=net, epochs=60).gain > 0
 
@@ -140,7 +140,7 @@ def test_an_adapted_network_is_not_adapted_again(net: RetrievalNet, tmp_path: Pa
     facts = {"model": "", "fingerprint": fingerprint(adapted), "settings": {}, "dim": DIM}
     store = Store.create(tmp_path / "a.store", names, **facts)
     store.write_shard(0, np.eye(40, DIM), names, np.full((40, 2), 96), {})
-    with pytest.raises(SolarError, match="is already adapted"):
+    with pytest.raises(SolarError, match="adapted"):
         solar.adapt(store, model=adapted)
 
 
@@ -150,7 +150,7 @@ def test_photos_that_are_all_the_same_gain_nothing(make: Make, net: RetrievalNet
     store = Store.create(make().with_name("same.store"), names, **facts)
     x = np.eye(PLACES, DIM).repeat(VIEWS, axis=0)
     store.write_shard(0, x, names, np.full((len(names), 2), 96), {})
-    with pytest.raises(SolarError, match=r"from 100.0 to 100.0 \(\+0.0"):
+    with pytest.raises(SolarError, match=r"100\.0.* 100\.0 \(\+0\.0"):
         solar.adapt(store)
 
 
@@ -163,12 +163,12 @@ def test_a_published_layer_is_measured_and_attached(
     assert found.gain > 0.2
     assert found.model.adapt is not None
     torch.testing.assert_close(found.model.adapt.weight.data, weight)
-    with pytest.raises(SolarError, match="takes embeddings of length 9, but the network computes"):
+    with pytest.raises(SolarError, match="length 9"):
         solar.adapt(make(), layer=nn.Linear(9, 8))
 
 
 def test_what_is_no_store_gets_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="is neither a store nor an index: make a store with"):
+    with pytest.raises(SolarError, match="solar extract"):
         solar.adapt(tmp_path)
 
 

@@ -1,5 +1,6 @@
 """The loop that all tasks share, on a line that learns to be steep."""
 
+import re
 from collections.abc import Iterator
 from math import exp
 from pathlib import Path
@@ -104,7 +105,7 @@ def test_a_clipped_gradient_is_told_and_no_longer(tmp_path: Path) -> None:
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
     trainer = LineTrainer(recipe(save_every=1), tmp_path)
     trainer.before_update = lambda: trainer.net.weight.data.fill_(float("inf"))  # type: ignore[method-assign, union-attr, operator]
-    with pytest.raises(SolarError, match="Weights became infinite at step 1"):
+    with pytest.raises(SolarError, match="step 1"):
         trainer.fit()
     assert not list((tmp_path / "checkpoints").iterdir())
 
@@ -113,7 +114,7 @@ def test_several_processes_are_refused_where_one_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(SolarError, match="start it without torchrun"):
+    with pytest.raises(SolarError, match="torchrun"):
         launch(LineTrainer, recipe(), tmp_path)
 
 
@@ -130,8 +131,8 @@ class StoppedTrainer(LineTrainer):
 @pytest.mark.parametrize(
     ("every", "told"),
     [
-        (3, "Stopped at step 4: --resume continues from step 3.\n"),
-        (0, "Stopped at step 4, before the first checkpoint: start the run again.\n"),
+        (3, r"step 4.* resume.* step 3"),
+        (0, r"step 4.* checkpoint"),
     ],
 )
 def test_who_stops_a_run_is_told_where_it_goes_on(
@@ -146,7 +147,7 @@ def test_who_stops_a_run_is_told_where_it_goes_on(
         StoppedTrainer(recipe(save_every=every), tmp_path, progress=True).fit()
     lines = capsys.readouterr().err.splitlines(keepends=True)
     assert lines[0].endswith(": 1 of 9 steps\n")  # without a terminal, there are lines
-    assert lines[-1] == told
+    assert re.search(told, lines[-1])
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 7, 50])

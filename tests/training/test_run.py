@@ -56,7 +56,7 @@ def test_two_processes_never_train_in_one_folder(tmp_path: Path) -> None:
     with Run(tmp_path, Recipe(), resume=True) as run:
         run.log(1, loss=0.5)
         run.save(1, {"weights": torch.ones(2)})
-        with pytest.raises(SolarError, match="Another process is training in"):
+        with pytest.raises(SolarError, match="process"):
             Run(tmp_path, Recipe(), resume=True).__enter__()
     with Run(tmp_path, Recipe(), resume=True) as run:
         assert run.step == 1
@@ -74,7 +74,7 @@ def test_what_a_kill_left_half_written_is_swept(tmp_path: Path) -> None:
 def test_a_used_folder_is_refused_without_resume(tmp_path: Path) -> None:
     with Run(tmp_path, Recipe(), resume=False) as run:
         run.log(1, loss=1.0)
-    with pytest.raises(SolarError, match="already holds a run"):
+    with pytest.raises(SolarError, match="resume=True"):
         Run(tmp_path, Recipe(), resume=False)
 
 
@@ -99,7 +99,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     with Run(tmp_path, Recipe(), resume=False) as run:
         run.save(1, {})
     (tmp_path / "checkpoints" / "step-00000001.pt").write_bytes(b"PK")
-    with pytest.raises(SolarError, match=r"step-00000001.pt is damaged"):
+    with pytest.raises(SolarError, match=r"step-00000001\.pt"):
         Run(tmp_path, Recipe(), resume=True)
 
 

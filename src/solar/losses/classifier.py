@@ -1,5 +1,6 @@
 """Classification of places: softmax losses with a margin, and the layer that learns the classes."""
 
+from collections.abc import Callable
 from math import cos, pi, sin, sqrt
 from typing import NamedTuple
 
@@ -105,7 +106,11 @@ def _check_margin(cosines: Tensor, labels: Tensor) -> None:
         )
 
 
-MARGIN_LOSSES = {"arcface": arcface, "cosface": cosface, "curricular": curricular}
+MARGIN_LOSSES: dict[str, Callable[..., Tensor]] = {
+    "arcface": arcface,
+    "cosface": cosface,
+    "curricular": curricular,
+}
 """Margins by the names that recipes use (`loss.kind`)."""
 
 
@@ -191,5 +196,4 @@ class Classifier(nn.Module):
             self.t.copy_(curriculum(cosines, labels, self.t))
             # A copy: the next batch moves the state before this one's gradients need it.
             return self.scale * curricular(cosines, labels, t=self.t.clone(), **given)
-        margin_of = arcface if self.kind == "arcface" else cosface
-        return self.scale * margin_of(cosines, labels, **given)
+        return self.scale * MARGIN_LOSSES[self.kind](cosines, labels, **given)

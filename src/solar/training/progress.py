@@ -29,7 +29,6 @@ class Bar:
         self.total, self.shown = total, shown
         self._bar: Any = None
         self._task: Any = None
-        self._done = 0
         self._lines = False  # instead of a bar
         self._printed = monotonic()
 
@@ -44,7 +43,7 @@ class Bar:
             self._lines = not console.is_terminal
             self._bar = Progress(*columns, console=console, transient=True, disable=self._lines)
             self._bar.start()
-            self._task = self._bar.add_task("Starting", total=self.total, completed=self._done)
+            self._task = self._bar.add_task("Starting", total=self.total)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,7 +52,6 @@ class Bar:
 
     def advance(self, done: int, what: str) -> None:
         """Update the number of steps and the description."""
-        self._done = done
         if self._bar is not None:
             self._bar.update(self._task, completed=done, description=what)
         if self._lines and monotonic() - self._printed >= _PAUSE:

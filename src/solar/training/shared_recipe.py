@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 
 from solar.errors import SolarError
+from solar.training.recipe import check_range
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,8 @@ class Schedule:
     final: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.warmup < 0 or not 0 <= self.final <= 1:
-            raise SolarError(
-                f"schedule.warmup must be 0 or more steps (not {self.warmup}), and schedule.final "
-                f"between 0 and 1 (not {self.final})."
-            )
+        check_range("schedule.warmup", self.warmup, 0)
+        check_range("schedule.final", self.final, 0, 1)
 
     def factor(self, step: int, *, steps: int, steps_per_epoch: int = 1) -> float:
         """Factor of the base rates for a step, counted from 0.
@@ -202,9 +200,7 @@ class Recipe:
     def check_positive(self, *names: str) -> None:
         """Refuse settings, by their dotted names, that are below 1."""
         for name in names:
-            value = attrgetter(name)(self)
-            if value is not None and value < 1:
-                raise SolarError(f"{name} must be 1 or more, not {value}.")
+            check_range(name, attrgetter(name)(self), 1)
 
     def may_change(self) -> tuple[str, ...]:
         """Settings that may change when a run is resumed: none affects the result."""

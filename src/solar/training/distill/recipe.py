@@ -8,7 +8,7 @@ from typing import Literal
 
 from solar.errors import SolarError
 from solar.training.augment import Augmentation
-from solar.training.recipe import build, bundled_recipes, read_settings
+from solar.training.recipe import build, bundled_recipes, check_range, read_settings
 from solar.training.shared_recipe import Data, Optimiser, PhotoValidation, Recipe, Schedule
 
 
@@ -60,10 +60,8 @@ class Student:
     def __post_init__(self) -> None:
         if self.dim is not None and self.whitening not in ("pca", "places"):
             raise SolarError("student.dim is for student.whitening pca and places only.")
-        if not 0 <= self.power <= 1:
-            raise SolarError(f"student.power must be from 0 to 1, not {self.power:g}.")
-        if self.size < 32:
-            raise SolarError(f"student.size must be 32 or more, not {self.size}.")
+        check_range("student.power", self.power, 0, 1)
+        check_range("student.size", self.size, 32)
 
 
 @dataclass(frozen=True)
@@ -145,11 +143,9 @@ class Tuning:
     ema: float = 0.99
 
     def __post_init__(self) -> None:
-        if self.steps < 0 or self.lr <= 0:
-            raise SolarError(
-                f"tune.steps must be 0 or more (not {self.steps}) and tune.lr above 0 "
-                f"(not {self.lr:g})."
-            )
+        check_range("tune.steps", self.steps, 0)
+        if self.lr <= 0:
+            raise SolarError(f"tune.lr must be above 0, not {self.lr:g}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,8 +193,7 @@ class DistillRecipe(Recipe):
         self.check_positive("save_every", "data.size", "validation.every")
         if not self.teacher:
             raise SolarError("teacher names no model.")
-        if not 0 <= self.whiten_teacher <= 1:
-            raise SolarError(f"whiten_teacher must be from 0 to 1, not {self.whiten_teacher:g}.")
+        check_range("whiten_teacher", self.whiten_teacher, 0, 1)
         if self.student.whitening == "teacher" and (self.whiten_teacher or len(self.teacher) > 1):
             raise SolarError(
                 "student.whitening teacher is for one teacher, taken as it is: name one, and "
@@ -211,17 +206,11 @@ class DistillRecipe(Recipe):
         if self.tune.steps and not (self.whiten_teacher and self.landmarks.kinds):
             raise SolarError("tune.steps needs whiten_teacher above 0 and landmarks.photos.")
         for name, times in self.data.repeat.items():
-            if times < 1:
-                raise SolarError(f"data.repeat of {name} must be 1 or more, not {times}.")
+            check_range(f"data.repeat of {name}", times, 1)
         if self.batch < 2:
             raise SolarError("batch must be 2 or more: batch norm cannot learn from one photo.")
-        if not self.sizes or min(self.sizes) < 32:
-            raise SolarError(f"sizes must be 32 or more each, not {list(self.sizes)}.")
-        if not 0 <= self.warmup_projections < self.steps:
-            raise SolarError(
-                "warmup_projections must be 0 or more and below steps, "
-                f"not {self.warmup_projections}."
-            )
+        check_range("sizes", min(self.sizes, default=0), 32)
+        check_range("warmup_projections", self.warmup_projections, 0, self.steps - 1)
 
     def may_change(self) -> tuple[str, ...]:
         """The cache and the validation, too."""

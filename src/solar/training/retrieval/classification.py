@@ -14,6 +14,7 @@ from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.losses import NEGATIVES, Classifier, nearest_negatives, second_order
 from solar.nn import pca_whitening
+from solar.nn.whitening import Whitening
 from solar.training import distributed
 from solar.training.objective import CollapseMonitor, Terms
 from solar.training.retrieval.loader import Loader
@@ -21,7 +22,7 @@ from solar.training.retrieval.network import (
     COMPUTED,
     LOCAL_WHITENING_PHOTOS,
     build_network,
-    start_local_whitening,
+    compute_whitening,
 )
 from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
 from solar.training.retrieval.recipe import PlaceRecipe
@@ -94,20 +95,14 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
 
         Every process does the same.
         """
-        net, layer = self.net, self.net.whiten
-        if layer is None:  # that of local descriptors
-            first = self._order(0)[:LOCAL_WHITENING_PHOTOS].tolist()
-            squares = self.loader.squares(first, self.recipe.images.size, (0,))
-            start_local_whitening(net, squares)
-            return
-        net.whiten = None
-        try:
-            rows = torch.cat([rows for rows, _ in self._described(self._order(0)[:_WHITENED])])
-        finally:
-            net.whiten = layer
-        found = pca_whitening(rows.cpu()).linear(net.dim)
-        layer.weight.copy_(distributed.share(found.weight.to(layer.weight)))
-        layer.bias.copy_(distributed.share(found.bias.to(layer.bias)))
+        first = self._order(0)[:LOCAL_WHITENING_PHOTOS]
+        squares = self.loader.squares(first.tolist(), self.recipe.images.size, (0,))
+
+        def fit() -> Whitening:
+            rows = [rows for rows, _ in self._described(first[:_WHITENED])]
+            return pca_whitening(torch.cat(rows).cpu())
+
+        compute_whitening(self.net, squares, fit)
 
     @torch.no_grad()
     def _start_places(self) -> None:

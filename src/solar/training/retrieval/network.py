@@ -1,6 +1,6 @@
 """The network of a retrieval run: initial weights, whitening of local descriptors, what learns."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -18,7 +18,7 @@ from solar.models.retrieval_config import REDUCTIONS, attention_at
 from solar.nn import BACKBONES, DAME, GeM
 from solar.nn.local_pooling import How, smoothed
 from solar.nn.pooling import LOCAL_POOLINGS, ClassTokenGeM
-from solar.nn.whitening import whitening_of
+from solar.nn.whitening import Whitening, whitening_of
 from solar.training.distributed import share
 from solar.training.retrieval.recipe import NetworkStart, RetrievalOptimiser
 
@@ -161,10 +161,33 @@ def _whitening(source: str) -> nn.Linear | None:
 
 
 @torch.no_grad()
+def compute_whitening(
+    net: RetrievalNet,
+    squares: Iterable[NDArray[np.uint8] | None],
+    fit: Callable[[], Whitening],
+) -> None:
+    """Start the whitening layer from `fit` without it, or that of local descriptors from squares.
+
+    Every process does the same; rank 0's result counts.
+    """
+    if net.whiten is None:
+        start_local_whitening(net, squares)
+        return
+    layer, net.whiten = net.whiten, None
+    try:
+        found = fit()
+    finally:
+        net.whiten = layer
+    linear = found.linear(net.dim)
+    layer.weight.copy_(share(linear.weight.to(layer.weight)))
+    layer.bias.copy_(share(linear.bias.to(layer.bias)))
+
+
+@torch.no_grad()
 def start_local_whitening(net: RetrievalNet, squares: Iterable[NDArray[np.uint8] | None]) -> None:
     """Whiten HOW's local descriptors by PCA of the strongest ones in squares (h, w, 3).
 
-    Unreadable photos are None. Every process does the same; rank 0's result counts.
+    Unreadable photos are None.
     """
     assert isinstance(net.pool, How)
     channels = net.backbone.channels

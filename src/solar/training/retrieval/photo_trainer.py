@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 from torch import Tensor, nn
 
 from solar.datasets.labelled.file import read_training_file
@@ -183,6 +183,4 @@ def _thumbnail(photos: PhotoList, number: int, side: int) -> Image.Image:
         image = read_image(photos.read(number))
     except SolarError:
         return Image.new("RGB", (side, side), (226, 226, 230))
-    short = min(image.size)
-    left, top = (image.width - short) // 2, (image.height - short) // 2
-    return image.crop((left, top, left + short, top + short)).resize((side, side))
+    return ImageOps.fit(image, (side, side))

@@ -7,6 +7,7 @@ from solar.errors import SolarError
 from solar.losses import MARGIN_LOSSES
 from solar.training.augment import Augmentation
 from solar.training.objective import RetrievalLoss, check_kind
+from solar.training.recipe import check_range
 from solar.training.shared_recipe import Compute, Data, Optimiser, PhotoValidation, Recipe
 
 
@@ -89,12 +90,12 @@ class Images:
     threads: int = 0
 
     def __post_init__(self) -> None:
-        if self.size < 32 or self.threads < 0 or min(self.ratios, default=0) <= 0:
-            raise SolarError("Images need a size of 32 or more, positive ratios and threads >= 0.")
+        check_range("images.size", self.size, 32)
+        check_range("images.threads", self.threads, 0)
+        if min(self.ratios, default=0) <= 0:
+            raise SolarError("images.ratios must be positive.")
         if not 0 < self.min_area <= 1:
-            raise SolarError(
-                f"images.min_area must be above 0 and at most 1, not {self.min_area:g}."
-            )
+            raise SolarError(f"images.min_area must be above 0, up to 1, not {self.min_area:g}.")
 
 
 @dataclass(frozen=True)
@@ -270,8 +271,9 @@ class PlaceLoss:
 
     def __post_init__(self) -> None:
         check_kind(self.kind, MARGIN_LOSSES)
-        if (self.margin or 0) < 0 or (self.scale is not None and self.scale <= 0):
-            raise SolarError("loss.margin must be 0 or more, and loss.scale above 0.")
+        check_range("loss.margin", self.margin, 0)
+        if self.scale is not None and self.scale <= 0:
+            raise SolarError(f"loss.scale must be above 0, not {self.scale:g}.")
 
 
 @dataclass(frozen=True)

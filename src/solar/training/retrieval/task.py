@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from solar.arrays import Pixels
 from solar.datasets.labelled.sources import TrainingSet, read_training_set
 from solar.errors import SolarError
-from solar.nn.whitening import learned_whitening, pca_whitening
+from solar.nn.whitening import Whitening, learned_whitening, pca_whitening
 from solar.training.distributed import collect, gather, part, share
 from solar.training.objective import CollapseMonitor, Terms, objective
 from solar.training.retrieval.hard_negatives import Draw, draw_epoch, mine
@@ -19,7 +19,7 @@ from solar.training.retrieval.network import (
     COMPUTED,
     LOCAL_WHITENING_PHOTOS,
     build_network,
-    start_local_whitening,
+    compute_whitening,
 )
 from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
 from solar.training.retrieval.recipe import RetrievalRecipe
@@ -182,28 +182,18 @@ class Miner:
         "learn", from pairs as in older networks, overfits unless there are several times as many
         pairs as dimensions; "pca" is better then.
         """
-        net = self.trainable.net
-        drawn, _ = self.draw(0)
-        if net.whiten is None:  # that of local descriptors
-            first = torch.cat(drawn[:2]).tolist()[:LOCAL_WHITENING_PHOTOS]
-            squares = self.loader.squares(first, self.recipe.images.size, (0,))
-            start_local_whitening(net, squares)
-            return
-        layer, net.whiten = net.whiten, None
-        try:
-            both = [self.describe(rows, 0)[0] for rows in drawn[:2]]
-        finally:
-            net.whiten = layer
-        pairs = torch.arange(len(both[0]))
-        rows = torch.cat(both).cpu()
-        if self.recipe.network.whitening_from == "learn":
-            found = learned_whitening(rows, pairs, pairs + len(pairs))
-        else:
-            found = pca_whitening(rows)
-        learnt = found.linear(net.dim)
-        with torch.no_grad():
-            layer.weight.copy_(share(learnt.weight.to(layer.weight)))
-            layer.bias.copy_(share(learnt.bias.to(layer.bias)))
+        queries, positives, _ = self.draw(0)[0]
+        first = torch.cat([queries, positives])[:LOCAL_WHITENING_PHOTOS].tolist()
+        squares = self.loader.squares(first, self.recipe.images.size, (0,))
+
+        def fit() -> Whitening:
+            rows = torch.cat([self.describe(photos, 0)[0] for photos in (queries, positives)]).cpu()
+            if self.recipe.network.whitening_from != "learn":
+                return pca_whitening(rows)
+            pairs = torch.arange(len(queries))
+            return learned_whitening(rows, pairs, pairs + len(pairs))
+
+        compute_whitening(self.trainable.net, squares, fit)
 
     @torch.no_grad()
     def estimate_batch_norms(self) -> None:

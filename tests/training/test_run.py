@@ -1,7 +1,7 @@
 import io
 import json
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -139,26 +139,6 @@ def test_all_but_one_process_write_nothing(tmp_path: Path) -> None:
         run.log(1, loss=1.0)
         run.save(1, {})
     assert not (tmp_path / "run").exists()
-
-
-@dataclass(frozen=True)
-class Optimiser:
-    lr: float = 0.1
-
-
-@dataclass(frozen=True)
-class RenamedRecipe:
-    optimiser: Optimiser = field(default_factory=Optimiser)
-    source: tuple[str, ...] = ()
-
-
-def test_a_run_whose_recipe_has_old_names_goes_on(tmp_path: Path) -> None:
-    with Run(tmp_path, RenamedRecipe(), resume=False) as run:
-        run.save(1, {})
-    (tmp_path / "recipe.yaml").write_text("optimiser: {rate: 0.1}\nsource: null\n")
-    assert Run(tmp_path, RenamedRecipe(), resume=True).step == 1
-    with pytest.raises(SolarError, match=r"another optimiser\.lr"):
-        Run(tmp_path, RenamedRecipe(Optimiser(0.2)), resume=True)
 
 
 def drawn() -> list[float]:

@@ -104,12 +104,8 @@ def _found(path: Path) -> Path:
     if path.is_dir():
         raise SolarError(f"{path} is a folder: name a recipe, a YAML file.")
     near = difflib.get_close_matches(name, bundled, n=3, cutoff=0.6)
-    if not near:
-        raise SolarError(
-            f"There is no recipe {path}: give a YAML file, or a bundled recipe such as "
-            "solar-r18-small."
-        )
-    raise SolarError(f"There is no recipe {path}; the nearest are {', '.join(near)}.")
+    names = f"nearest: {', '.join(near)}" if near else "such as solar-r18-small"
+    raise SolarError(f"There is no recipe {path}: give a YAML file, or a bundled recipe ({names}).")
 
 
 def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
@@ -117,8 +113,6 @@ def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         raise SolarError(f"{path} extends itself.")
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise SolarError(f"There is no recipe {path}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SolarError(f"{path} cannot be read as a recipe ({error}).") from error
     settings = _parse(text, str(path))

@@ -15,7 +15,6 @@ import json
 import os
 import platform
 import random
-import re
 import shutil
 import sys
 from collections.abc import Collection
@@ -35,7 +34,6 @@ from solar.training.distributed import started_processes
 from solar.training.recipe import differences, read_recipe, to_dict, write_recipe
 
 State = dict[str, Any]
-_CHECKPOINT = re.compile(r"step-(\d{8})\.pt")
 
 
 class Run:
@@ -132,7 +130,7 @@ class Run:
     def __enter__(self) -> "Run":
         if not self.writes:
             return self
-        make_folder(self.folder / "checkpoints", complaint=_unmakeable)
+        make_folder(self.folder / "checkpoints")
         busy = f"Another process is training in {self.folder}: wait until it is done."
         self._alone.enter_context(locked(self.folder / LOCK, busy))
         for folder in (self.folder, self.folder / "checkpoints", self.folder / "pictures"):
@@ -159,8 +157,7 @@ class Run:
         self._alone.close()
 
     def _checkpoints(self) -> list[Path]:
-        found = (self.folder / "checkpoints").glob("step-*.pt")
-        return sorted(path for path in found if _CHECKPOINT.fullmatch(path.name))
+        return sorted((self.folder / "checkpoints").glob("step-" + 8 * "[0-9]" + ".pt"))
 
     def _holds_a_run(self) -> bool:
         metrics = self.folder / "metrics.jsonl"
@@ -183,10 +180,6 @@ class Run:
         starts = json.loads(path.read_text()) if path.exists() and self.state else []
         with replacing(path) as temporary:
             temporary.write_text(json.dumps([*starts, environment()], indent=2) + "\n")
-
-
-def _unmakeable(folder: Path, error: OSError) -> SolarError:
-    return SolarError(f"{folder.parent} cannot be made: {error.strerror}.")
 
 
 def environment() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image, ImageOps
 from torch import Tensor, nn
 
 from solar.datasets.labelled.file import read_training_file
@@ -167,14 +167,12 @@ def contact_sheet(
     gap = max(2, cell // 24)
     high, wide = len(rows) * (cell + gap) + gap, len(rows[0]) * (cell + gap) + gap
     sheet = Image.new("RGB", (wide, high), (255, 255, 255))
-    pen = ImageDraw.Draw(sheet)
     for y, row in enumerate(rows):
         for x, number in enumerate(row):
-            place = gap + x * (cell + gap), gap + y * (cell + gap)
+            left, top = x * (cell + gap), y * (cell + gap)
             colour = ((32, 32, 36), (0, 148, 108), (208, 68, 0))[min(x, 2)]
-            frame: Any = (place[0] - gap, place[1] - gap, place[0] + cell, place[1] + cell)
-            pen.rectangle(frame, fill=colour)
-            sheet.paste(_thumbnail(photos, number, cell - gap), place)
+            sheet.paste(colour, (left, top, left + cell + gap + 1, top + cell + gap + 1))
+            sheet.paste(_thumbnail(photos, number, cell - gap), (left + gap, top + gap))
     return np.asarray(sheet)
 
 

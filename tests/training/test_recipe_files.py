@@ -42,7 +42,7 @@ def test_recipes_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("typed", "complaint"),
     [
-        ("solar-r18-smal", r"solar-r18-smal:.* nearest: solar-r18-small"),
+        ("solar-r18-smal", r"solar-r18-smal:.* \(nearest: solar-r18-small"),
         ("dinner", "dinner"),
         (".", "folder"),
     ],

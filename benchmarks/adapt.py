@@ -31,7 +31,7 @@ from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.significance import compare
 from solar.models import RetrievalNet, retrieval_model
-from solar.training.linear_layer import AdaptationSettings, trained_layer
+from solar.training.adaptation import AdaptationSettings, trained_layer
 
 PUBLISHED = AdaptationSettings(start="random", pull=0, epochs=5, scale=16)
 SETS = {

@@ -37,10 +37,9 @@ from solar.evaluation.protocols.hpatches import HPatchesResult, evaluate_hpatche
 from solar.evaluation.protocols.patch_describers import METHODS, describe_sift, shrunk
 from solar.images import find_photos
 from solar.models import PatchNet, save
-from solar.training.patches.data import point_source
 from solar.training.patches.recipe import PatchRecipe
 from solar.training.patches.sources import PointPatches
-from solar.training.patches.task import PatchTrainer
+from solar.training.patches.task import PatchTrainer, point_source
 from solar.training.recipe import read_recipe, to_dict
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "solar-local-345-photos.yaml"

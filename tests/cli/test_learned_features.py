@@ -14,8 +14,7 @@ from solar.index.add import add
 from solar.local.features import local_model
 from solar.matching.match import match
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model, save
-from solar.training.retrieval.local_whitening import start_local_whitening
-from solar.training.retrieval.network import take_backbone
+from solar.training.retrieval.network import start_local_whitening, take_backbone
 
 pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 

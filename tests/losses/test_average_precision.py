@@ -135,7 +135,7 @@ def test_ignored_photos_might_as_well_not_be_there() -> None:
 
 
 def test_a_lowest_similarity_that_makes_no_sense_is_told() -> None:
-    with pytest.raises(SolarError, match="below 1, not 1"):
+    with pytest.raises(SolarError, match=r"lowest.* 1"):
         average_precision(QUERY, QUERY, torch.ones(1, 1).bool(), lowest=1)
 
 
@@ -148,24 +148,16 @@ def test_autocast_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("queries", "database", "relevant", "bins", "complaint"),
+    ("relevant", "bins", "complaint"),
     [
-        ((2, 4), (6, 3), (2, 6), 20, r"queries \(q, d\)"),
-        ((2, 4), (6,), (2, 6), 20, r"queries \(q, d\)"),
-        ((2, 4), (6, 4), (6, 2), 20, "boolean mask of 2 × 6 pairs"),
-        ((2, 4), (6, 4), (2, 6), 1, "at least two bins, not 1"),
+        ((6, 2), 20, "2 × 6"),
+        ((2, 6), 1, "bins.* 1"),
     ],
 )
-def test_what_does_not_fit_is_refused(
-    queries: tuple[int, ...],
-    database: tuple[int, ...],
-    relevant: tuple[int, ...],
-    bins: int,
-    complaint: str,
-) -> None:
+def test_what_does_not_fit_is_refused(relevant: tuple[int, ...], bins: int, complaint: str) -> None:
     mask = torch.zeros(relevant, dtype=torch.bool)
     with pytest.raises(SolarError, match=complaint):
-        average_precision(torch.zeros(queries), torch.zeros(database), mask, bins=bins)
+        average_precision(torch.zeros(2, 4), torch.zeros(6, 4), mask, bins=bins)
 
 
 def test_relevance_that_is_not_truth_values_is_refused() -> None:

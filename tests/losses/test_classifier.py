@@ -1,10 +1,15 @@
+from math import acos, cos, pi, sin
+
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from support.drawn import relative_error
 from support.golden2 import golden2
+from torch import Tensor
 
 from solar.errors import SolarError
-from solar.losses import Classifier
+from solar.losses import Classifier, arcface, cosface, curricular
 
 GOLDEN = golden2("arc")
 
@@ -72,5 +77,81 @@ def test_halves_of_a_number_are_enough_to_begin_with() -> None:
 
 
 def test_an_unknown_margin_is_told() -> None:
-    with pytest.raises(SolarError, match="There is no margin 'sphereface': choose arcface, "):
+    with pytest.raises(SolarError, match=r"'sphereface'.* arcface"):
         Classifier(8, 3, kind="sphereface")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("cosface", lambda c, labels: cosface(c, labels, margin=0.2)),
+        ("arcface", lambda c, labels: arcface(c, labels, margin=0.3, threshold=False, eps=1e-7)),
+    ],
+)
+def test_margins_are_those_of_ilias(name: str, found: object) -> None:
+    cosines = torch.from_numpy(GOLDEN["ilias_cosines"]).requires_grad_()
+    labels = torch.from_numpy(GOLDEN["ilias_labels"][: len(cosines)]).long()
+    loss = F.cross_entropy(16 * found(cosines, labels), labels)  # type: ignore[operator]
+    loss.backward()
+    assert relative_error(loss, GOLDEN[f"ilias_{name}_loss"]) < 1e-5
+    assert cosines.grad is not None
+    assert relative_error(cosines.grad, GOLDEN[f"ilias_{name}_grad_cosines"]) < 1e-5
+
+
+def slow_arcface(cosine: float, margin: float) -> float:
+    angle = acos(cosine)
+    return cosine if angle > pi - margin else cos(angle + margin)
+
+
+def slow_curricular(cosines: list[float], label: int, margin: float, t: float) -> list[float]:
+    a = cosines[label]
+    b = a * cos(margin) - (1 - a * a) ** 0.5 * sin(margin)
+    out = [c * (t + c) if c > b else c for c in cosines]
+    out[label] = b if a > cos(pi - margin) else a - margin * sin(pi - margin)
+    return out
+
+
+COSINES = torch.tensor([[0.3, 0.9, -0.2], [-0.99, 0.1, 0.5], [0.2, 0.2, 0.7]]).double()
+LABELS = torch.tensor([1, 0, 2])
+
+
+def test_margins_are_those_of_a_slow_loop() -> None:
+    arc, cosine, curriculum = COSINES.tolist(), COSINES.tolist(), COSINES.tolist()
+    for row, label in enumerate(LABELS.tolist()):
+        arc[row][label] = slow_arcface(arc[row][label], 0.4)
+        cosine[row][label] -= 0.4
+        curriculum[row] = slow_curricular(curriculum[row], label, 0.4, 0.3)
+    t = torch.tensor(0.3, dtype=torch.float64)
+    pairs: list[tuple[Tensor, list[list[float]]]] = [
+        (arcface(COSINES, LABELS, margin=0.4), arc),
+        (cosface(COSINES, LABELS, margin=0.4), cosine),
+        (curricular(COSINES, LABELS, margin=0.4, t=t), curriculum),
+    ]
+    for found, wanted in pairs:
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "margin",
+    [
+        arcface,
+        cosface,
+        lambda c, labels: curricular(c, labels, t=torch.tensor(0.3, dtype=torch.float64)),
+    ],
+)
+def test_gradients_are_those_of_small_steps(margin: object) -> None:
+    cosines = COSINES.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda c: margin(c, LABELS), (cosines,))  # type: ignore[operator]
+
+
+def test_a_descriptor_on_its_class_has_a_gradient_that_is_a_number() -> None:
+    for margin in (arcface, lambda c, labels: curricular(c, labels, t=torch.tensor(0.0))):
+        cosines = torch.eye(3).requires_grad_()
+        margin(cosines, torch.arange(3)).sum().backward()
+        assert cosines.grad is not None
+        assert cosines.grad.isfinite().all()
+
+
+def test_shapes_that_do_not_fit_are_told() -> None:
+    with pytest.raises(SolarError, match=r"cosines.* labels"):
+        arcface(torch.eye(3), torch.arange(2))

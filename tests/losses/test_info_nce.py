@@ -55,7 +55,7 @@ def test_half_precision_is_computed_in_full() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(SolarError, match="needs a 3 × 3 boolean mask"):
+    with pytest.raises(SolarError, match="3 × 3"):
         info_nce(torch.eye(3), torch.eye(2).bool())
-    with pytest.raises(SolarError, match="above 0"):
+    with pytest.raises(SolarError, match="temperature"):
         info_nce(torch.eye(3), torch.eye(3).bool(), temperature=0)

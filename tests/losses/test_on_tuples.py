@@ -156,11 +156,11 @@ def test_half_precision_descriptors_are_computed_in_float32(loss: Loss) -> None:
 def test_shapes_that_make_no_tuples_are_refused(
     loss: Loss, shapes: tuple[tuple[int, ...], ...]
 ) -> None:
-    with pytest.raises(SolarError, match=r"needs anchors \(q, d\)"):
+    with pytest.raises(SolarError, match=r"anchors \(q, d\)"):
         loss(*(torch.zeros(shape) for shape in shapes))
 
 
 @every_loss
 def test_unknown_reduction_is_refused(loss: Loss) -> None:
-    with pytest.raises(SolarError, match="There is no reduction 'mean': choose paper or"):
+    with pytest.raises(SolarError, match=r"'mean'.* paper"):
         loss(unit_rows(0, 1, 2), unit_rows(1, 1, 2), unit_rows(2, 1, 1, 2), reduction="mean")

@@ -146,10 +146,10 @@ def test_autocast_changes_nothing(loss: Loss) -> None:
 def test_shapes_that_make_no_pairs_are_refused(
     loss: Loss, shapes: tuple[tuple[int, ...], ...]
 ) -> None:
-    with pytest.raises(SolarError, match="at least two left and right patches"):
+    with pytest.raises(SolarError, match="left and right"):
         loss(*(torch.zeros(shape) for shape in shapes))
 
 
 def test_no_neighbours_are_refused() -> None:
-    with pytest.raises(SolarError, match="at least one neighbour, not 0"):
+    with pytest.raises(SolarError, match=r"neighbour.* 0"):
         sosnet(*pairs(0, 4), neighbours=0)

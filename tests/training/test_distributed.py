@@ -102,10 +102,10 @@ def test_missing_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "0")
-    with pytest.raises(SolarError, match="is 2 without MASTER_ADDR and MASTER_PORT: start"):
+    with pytest.raises(SolarError, match=r"2.* MASTER_ADDR.* MASTER_PORT"):
         distributed.start("cpu")
     monkeypatch.setenv("WORLD_SIZE", "two")
-    with pytest.raises(SolarError, match="WORLD_SIZE must be a whole number, not 'two'"):
+    with pytest.raises(SolarError, match=r"WORLD_SIZE.* 'two'"):
         distributed.start("cpu")
 
 
@@ -113,5 +113,5 @@ def test_more_processes_than_gpus_are_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for name, value in zip(ENVIRONMENT, ("2", "2", "3", "127.0.0.1", "1"), strict=True):
         monkeypatch.setenv(name, value)
-    with pytest.raises(SolarError, match="there are 2: give torchrun --nproc-per-node 2"):
+    with pytest.raises(SolarError, match="--nproc-per-node 2"):
         distributed.start("cuda")

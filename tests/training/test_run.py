@@ -1,5 +1,7 @@
+import io
 import json
-from dataclasses import dataclass, field
+import random
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ import torch
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.training.run import Run, read_metrics
+from solar.training.run import Run, capture_random, read_metrics, restore_random, seed_everything
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def test_two_processes_never_train_in_one_folder(tmp_path: Path) -> None:
     with Run(tmp_path, Recipe(), resume=True) as run:
         run.log(1, loss=0.5)
         run.save(1, {"weights": torch.ones(2)})
-        with pytest.raises(SolarError, match="Another process is training in"):
+        with pytest.raises(SolarError, match="process"):
             Run(tmp_path, Recipe(), resume=True).__enter__()
     with Run(tmp_path, Recipe(), resume=True) as run:
         assert run.step == 1
@@ -72,7 +74,7 @@ def test_what_a_kill_left_half_written_is_swept(tmp_path: Path) -> None:
 def test_a_used_folder_is_refused_without_resume(tmp_path: Path) -> None:
     with Run(tmp_path, Recipe(), resume=False) as run:
         run.log(1, loss=1.0)
-    with pytest.raises(SolarError, match="already holds a run"):
+    with pytest.raises(SolarError, match="resume=True"):
         Run(tmp_path, Recipe(), resume=False)
 
 
@@ -97,7 +99,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     with Run(tmp_path, Recipe(), resume=False) as run:
         run.save(1, {})
     (tmp_path / "checkpoints" / "step-00000001.pt").write_bytes(b"PK")
-    with pytest.raises(SolarError, match=r"step-00000001.pt is damaged"):
+    with pytest.raises(SolarError, match=r"step-00000001\.pt"):
         Run(tmp_path, Recipe(), resume=True)
 
 
@@ -139,21 +141,25 @@ def test_all_but_one_process_write_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@dataclass(frozen=True)
-class Optimiser:
-    lr: float = 0.1
+def drawn() -> list[float]:
+    old = np.random.normal()  # noqa: NPY002
+    return [random.gauss(0, 1), float(old), float(torch.rand(())), random.random()]
 
 
-@dataclass(frozen=True)
-class RenamedRecipe:
-    optimiser: Optimiser = field(default_factory=Optimiser)
-    source: tuple[str, ...] = ()
+def test_every_generator_goes_on_where_it_was() -> None:
+    seed_everything(3)
+    drawn()
+    buffer = io.BytesIO()
+    torch.save(capture_random(), buffer)
+    expected = drawn()
+    seed_everything(4)
+    buffer.seek(0)
+    restore_random(torch.load(buffer, weights_only=True))
+    assert drawn() == expected
 
 
-def test_a_run_whose_recipe_has_old_names_goes_on(tmp_path: Path) -> None:
-    with Run(tmp_path, RenamedRecipe(), resume=False) as run:
-        run.save(1, {})
-    (tmp_path / "recipe.yaml").write_text("optimiser: {rate: 0.1}\nsource: null\n")
-    assert Run(tmp_path, RenamedRecipe(), resume=True).step == 1
-    with pytest.raises(SolarError, match=r"another optimiser\.lr"):
-        Run(tmp_path, RenamedRecipe(Optimiser(0.2)), resume=True)
+def test_a_seed_repeats() -> None:
+    seed_everything(5)
+    first = drawn()
+    seed_everything(5)
+    assert drawn() == first

@@ -1,4 +1,4 @@
-"""The listwise loss: one minus an average precision that has a gradient."""
+"""The listwise loss: one minus a differentiable average precision."""
 
 import torch
 from torch import Tensor
@@ -18,11 +18,10 @@ def average_precision(
 ) -> Tensor:
     """One minus the mean average precision, from histograms of the similarities.
 
-    Similarities from 1 down to `lowest` are put into `bins` evenly spaced bins, each shared between
-    its two neighbouring bins in proportion to nearness; precision and recall are those of the bins
-    (He et al. 2018, Revaud et al. 2019). With many bins this tends to the average precision of the
-    ranking, less what shared bins cost. It takes memory for a few (q, m) matrices however many bins
-    there are.
+    Each similarity, from 1 down to `lowest`, is shared between the two nearest of `bins` evenly
+    spaced bins; precision and recall are those of the bins (He et al. 2018, Revaud et al. 2019).
+    With many bins this tends to the average precision of the ranking. Memory is a few (q, m)
+    matrices, whatever the number of bins.
 
     Example:
         >>> average_precision(torch.eye(3), torch.eye(3), torch.eye(3, dtype=torch.bool))
@@ -31,13 +30,20 @@ def average_precision(
     Args:
         queries: (q, d), unit rows.
         database: (m, d), unit rows.
-        relevant: (q, m), which rows answer which query. A query without any counts for nothing.
-        bins: How finely similarities are told apart, at least two.
-        lowest: Where the last bin is; what is less similar falls into it and has no gradient. 0 is
-            Revaud et al.'s, twice as fine for as many bins.
-        ignored: (q, m), rows that neither help nor hurt a query: itself, for example, or junk.
+        relevant: (q, m) bool. Queries without a relevant row are ignored.
+        bins: At least two.
+        lowest: Similarity of the last bin; what is less similar falls into it and has no gradient.
+            Revaud et al. use 0, twice as fine for the same number of bins.
+        ignored: (q, m) bool, rows to leave out of a query's ranking: itself, for example, or junk.
     """
-    _check(queries, database, relevant, ignored, bins)
+    for mask in [relevant] if ignored is None else [relevant, ignored]:
+        if mask.shape != (len(queries), len(database)) or mask.dtype != torch.bool:
+            raise SolarError(
+                f"The average-precision loss needs a boolean mask of {len(queries)} × "
+                f"{len(database)} pairs, but got {mask.dtype} of shape {tuple(mask.shape)}."
+            )
+    if bins < 2:
+        raise SolarError(f"The average-precision loss needs at least two bins, not {bins}.")
     if not -1 <= lowest < 1:
         raise SolarError(f"The lowest similarity must be from -1 to below 1, not {lowest:g}.")
     with torch.autocast(queries.device.type, enabled=False):
@@ -66,22 +72,3 @@ def _histogram(similarity: Tensor, weight: Tensor, bins: int, lowest: float) -> 
     lower = lower.long()
     sums = weight.new_zeros(len(weight), bins).scatter_add(1, lower, weight * (1 - share))
     return sums.scatter_add(1, lower + 1, weight * share)
-
-
-def _check(
-    queries: Tensor, database: Tensor, relevant: Tensor, ignored: Tensor | None, bins: int
-) -> None:
-    pairs = (len(queries), len(database))
-    if queries.ndim != 2 or database.ndim != 2 or queries.shape[1] != database.shape[1]:
-        raise SolarError(
-            "The average-precision loss needs queries (q, d) and a database (m, d), but got"
-            f" {tuple(queries.shape)} and {tuple(database.shape)}."
-        )
-    for mask in [relevant] if ignored is None else [relevant, ignored]:
-        if tuple(mask.shape) != pairs or mask.dtype != torch.bool:
-            raise SolarError(
-                f"The average-precision loss needs a boolean mask of {pairs[0]} × {pairs[1]} pairs,"
-                f" but got {mask.dtype} of shape {tuple(mask.shape)}."
-            )
-    if bins < 2:
-        raise SolarError(f"The average-precision loss needs at least two bins, not {bins}.")

@@ -1,4 +1,4 @@
-"""The softmax contrast: a descriptor's kin against everything else in the batch."""
+"""Softmax contrast of positives with all negatives of the batch."""
 
 import torch
 from torch import Tensor
@@ -8,13 +8,12 @@ from solar.losses.tuples import full_precision
 
 
 def info_nce(descriptors: Tensor, positive: Tensor, *, temperature: float = 0.07) -> Tensor:
-    """Mean of −log of how likely a softmax takes a positive rather than any negative.
+    """Mean −log probability of a positive in a softmax over it and all negatives.
 
-    Every positive competes with the negatives alone and not with other positives, so that photos
-    of one landmark need not all look alike. With two views of every photo as the only positives
-    this is InfoNCE (van den Oord et al. 2018) as NT-Xent (Chen et al. 2020); with labels it is
-    NT-Xent with several positives, averaged for each row. It is not the supervised contrastive loss
-    (Khosla et al. 2020), in which a positive also competes with the other positives.
+    With two views of every photo as the only positives this is InfoNCE (van den Oord et al. 2018)
+    as NT-Xent (Chen et al. 2020); with labels it is NT-Xent with several positives, averaged per
+    row. In the supervised contrastive loss (Khosla et al. 2020) a positive also competes with the
+    other positives; here it does not, so that photos of one landmark need not all look alike.
 
     Example:
         >>> kin = torch.tensor([[0, 1], [1, 0]]).bool()
@@ -23,9 +22,9 @@ def info_nce(descriptors: Tensor, positive: Tensor, *, temperature: float = 0.07
 
     Args:
         descriptors: (n, d), unit rows.
-        positive: (n, n), which rows are kin; a row is neither its own positive nor its own
-            negative. Rows without any kin are negatives of others and count for nothing themselves.
-        temperature: Similarities are divided by this: the lower, the more the hardest count.
+        positive: (n, n) bool; the diagonal is ignored. Rows without a positive only serve as
+            negatives of others.
+        temperature: Divides the similarities; the lower, the more the hardest negatives count.
     """
     count = len(descriptors)
     if positive.shape != (count, count) or positive.dtype != torch.bool:

@@ -14,14 +14,14 @@ from solar.errors import SolarError
 from solar.losses.tuples import full_precision
 
 TOO_NEAR = 0.008
-"""Two patches nearer than this show the same point under two names: never taken for negatives."""
+"""Patches nearer than this show the same point under two labels, so they are no negatives."""
 
 
 class PatchLoss(NamedTuple):
     """A loss and its parts, all of shape ().
 
     Attributes:
-        total: What to minimise: `first` + `second`.
+        total: `first` + `second`, to be minimised.
         first: Hinge of positives against hardest negatives.
         second: Second-order similarity; zero for a loss without it.
         positive_distance: Mean distance of the pairs, without gradient.
@@ -38,11 +38,10 @@ class PatchLoss(NamedTuple):
 def sosnet(left: Tensor, right: Tensor, *, margin: float = 1.0, neighbours: int = 8) -> PatchLoss:
     """Summed squared hinge on the hardest negative in four ways, plus second-order similarity.
 
-    The hardest negative of a pair is the nearest patch of any other pair, seen from either of its
-    two patches. The second-order part compares the distances among the left patches with those
-    among the right ones, only between pairs of which one is among the `neighbours` nearest of the
-    other, again seen from either patch and on either side. Both parts are sums over the n pairs,
-    as published.
+    The hardest negative of a pair is the patch of another pair that is nearest to either of its
+    two patches. The second-order part compares distances among left patches with those among right
+    ones, between pairs of which one is among the `neighbours` nearest of the other, from either
+    patch and on either side. Both parts are sums over the n pairs, as published.
 
     Example:
         >>> left, right = torch.eye(128)[:64], torch.eye(128)[:64]
@@ -50,10 +49,10 @@ def sosnet(left: Tensor, right: Tensor, *, margin: float = 1.0, neighbours: int 
         0.064
 
     Args:
-        left: (n, d), unit descriptors of the first patches, no two of the same point.
+        left: (n, d), unit descriptors of the first patches, all of different points.
         right: (n, d), unit descriptors of the second patches, row by row of the same points.
-        margin: By how much a hardest negative should be farther than the positive.
-        neighbours: How many neighbours take part in the second-order similarity.
+        margin: By how much the hardest negative should be farther than the positive.
+        neighbours: Of each patch, in the second-order similarity.
     """
     _check(left, right)
     if neighbours < 1:
@@ -100,10 +99,9 @@ def hardnet(left: Tensor, right: Tensor, *, margin: float = 1.0) -> PatchLoss:
 
 
 def _neighbourhood(distance: Tensor, k: int) -> Tensor:
-    """Truth values (n, n): one of the two is among the k nearest of the other in any matrix.
+    """Mask (n, n): one pair is among the k nearest of the other in any of the four matrices.
 
-    `distance` is (side, pair, side, pair): four matrices, in each of which a pair is far from
-    itself.
+    `distance` is (side, pair, side, pair), with pairs far from themselves.
     """
     n = distance.shape[1]
     nearest = distance.transpose(0, 1).topk(k, largest=False).indices.view(n, -1)

@@ -1,4 +1,4 @@
-"""Training: recipes, runs that can be stopped anywhere, one loop and four tasks."""
+"""Training: recipes, resumable runs, one loop and four tasks."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -9,7 +9,7 @@ from solar.errors import SolarError
 
 __all__ = ["train"]
 
-# Module and class of each task's `solar.training.loop.Trainer`.
+# The `solar.training.loop.Trainer` of each task.
 _TASKS = {
     "retrieval": ("solar.training.retrieval.task", "RetrievalTrainer"),
     "places": ("solar.training.retrieval.classification", "PlaceTrainer"),
@@ -34,15 +34,14 @@ def train(
         overrides: `loss.margin=0.9` and the like, on top of the recipe.
         run: The folder for checkpoints, figures and the trained network. Default: `runs/` and the
             recipe's name.
-        resume: Continue from the newest checkpoint in the folder, if there is one.
-        progress: Draw a bar with the time left on standard error, if that is a terminal.
+        resume: Continue from the newest checkpoint in the folder, if any.
+        progress: Show progress on standard error.
 
     Returns:
-        What came out: `run`, `steps`, `finished`, `model` (the file to load) and the task's own
-        figures.
+        `run`, `steps`, `finished`, `model` (the file to load) and the task's own figures.
 
     Raises:
-        SolarError: The recipe or its data is wrong, or the training went wrong.
+        SolarError: The recipe or its data is wrong, or training diverged.
     """
     from solar.training.loop import launch
     from solar.training.recipe import build, read_settings

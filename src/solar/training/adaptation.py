@@ -1,14 +1,22 @@
-"""Fit a linear layer to labelled photos, kept only if it helps significantly."""
+"""Fit a linear layer on frozen descriptors to labelled photos; kept if it helps significantly.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+The layer, its loss and its optimiser are those of ILIAS (Kordopatis-Zilos et al. 2025): a
+descriptor x becomes unit(W x + b), every place has a vector, and the cross entropy of the cosines
+to all of them is minimised. There the layer starts at random, which on a few thousand photos
+overfits. Here it starts close to the identity, is pulled towards that start, and is kept only if it
+helps with places it has not seen (`benchmarks/adapt.py`, docs/adapt.md).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from solar.arrays import AnyFloats, Doubles, RowNumbers
 from solar.datasets.labelled.photo_labels import folder_labels, read_labels
@@ -20,31 +28,73 @@ from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.significance import interval
 from solar.index.index import Index, need_vectors
 from solar.index.sources import spec_of
+from solar.losses import cosface
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
 from solar.models.checkpoint import load_whitening
 from solar.models.hub.repository import refuse_unfetched
+from solar.nn import within_whitening
 from solar.storage.protocol import NoIndexError
 from solar.storage.types import DescriptorSpec
-from solar.training.linear_layer import AdaptationSettings, PlaceNames, trained_layer
 
 LEAST_PLACES = 10
-"""Fewer say nothing about others: an interval over so few is too narrow."""
+"""With fewer, the confidence interval is too narrow."""
+
+_DIM = 512
 
 Labels: TypeAlias = str | Path | Mapping[str, str]
 
 
-@dataclass(frozen=True, eq=False)
-class Adaptation:
-    """An adapted network, and how much better it finds photos of places that it has not seen.
+PlaceNames: TypeAlias = np.ndarray[Any, Any]
+"""Names or numbers of the places that n photos show, (n,)."""
+
+
+@dataclass(frozen=True)
+class AdaptationSettings:
+    """How a layer is trained and measured.
 
     Attributes:
-        model: The network with its layer, which learned from all places.
-        before: Mean average precision without the layer, from 0 to 1, every place counting alike.
-        after: The same with a layer that has not seen the place asked for.
+        dim: Length of the new descriptor; default: 512, or that of the old one if shorter.
+        start: "whitened" within places, without bias, and every place starts as the mean of its
+            photos; or "random", as published.
+        shrink: How close the whitened start is to the identity: this multiple of the mean variance
+            within places is added to that of every direction.
+        pull: Weight of the squared distance of the layer to its start. Published: 0.
+        epochs: Passes over the photos. Published: 2 to 5.
+        batch: Photos per step.
+        lr: Of Adam.
+        weight_decay: Added to the gradient, not decoupled.
+        scale: Factor of the cosines. Published: 16. Less suits noisy labels.
+        margin: Subtracted from the cosine to a photo's own place.
+        folds: Parts of the places, each held out once to measure on it.
+        seed: Of all random numbers.
+    """
+
+    dim: int | None = None
+    start: Literal["whitened", "random"] = "whitened"
+    shrink: float = 10.0
+    pull: float = 0.03
+    epochs: int = 10
+    batch: int = 128
+    lr: float = 1e-3
+    weight_decay: float = 1e-6
+    scale: float = 8.0
+    margin: float = 0.0
+    folds: int = 5
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Adaptation:
+    """An adapted network, and its gain on places it was not trained on.
+
+    Attributes:
+        model: The network with a layer trained on all places.
+        before: Mean average precision without the layer, from 0 to 1, averaged over places.
+        after: The same with layers that were not trained on the place.
         low: Lower end of the 95 % confidence interval of the gain.
         high: Its upper end.
-        photos: How many the layer learned from.
-        places: How many they show.
+        photos: Number of photos the layer was trained on.
+        places: Number of places they show.
     """
 
     model: RetrievalNet
@@ -57,14 +107,14 @@ class Adaptation:
 
     @property
     def gain(self) -> float:
-        """How much mAP rises."""
+        """Increase of mAP."""
         return self.after - self.before
 
     def to_dict(self) -> dict[str, Any]:
-        """What was measured, in percent, as JSON."""
-        shares = {"before": self.before, "after": self.after, "gain": self.gain}
-        shares |= {"low": self.low, "high": self.high}
-        percent = {name: 100 * share for name, share in shares.items()}
+        """The measurement as JSON, in percent."""
+        percent = {
+            name: 100 * getattr(self, name) for name in ("before", "after", "gain", "low", "high")
+        }
         return {**percent, "photos": self.photos, "places": self.places, "dim": self.model.dim}
 
 
@@ -94,11 +144,11 @@ def adapt(
         source: A store of `solar.extract`, or an index.
         labels: Labels of the photos: a CSV as for `solar.evaluate`, a JSON object of photo and
             label, or a mapping. Default: folder names. Photos without a label, and singletons, are
-            left out.
+            ignored.
         output: Where to write the network, a `.safetensors`.
         model: The network that made the embeddings, if the one named in the store is missing.
-        layer: Measure and keep this layer in place of a trained one: a file as ILIAS publishes them
-            (`layer.weight` and `layer.bias`) for the descriptors of some networks.
+        layer: Measure and keep this layer instead of training one: a file as published by ILIAS
+            (`layer.weight` and `layer.bias`).
         settings: How to train and measure.
         progress: Called with the name of the step, the number done and the total.
         options: Fields of `AdaptationSettings`, in place of those of `settings`.
@@ -139,6 +189,112 @@ def adapt(
     return Adaptation(adapted, *means, low, high, len(places), count)
 
 
+# Training.
+
+
+def trained_layer(
+    vectors: AnyFloats, places: PlaceNames, settings: AdaptationSettings
+) -> nn.Linear:
+    """Train a layer for descriptors (n, dim) of places (n,), on the CPU."""
+    x = torch.from_numpy(vectors)
+    labels = torch.from_numpy(np.unique(places, return_inverse=True)[1])
+    chance = torch.Generator().manual_seed(settings.seed)
+    with _one_thread():
+        layer, classes = _start(x, labels, settings, chance)
+        fit(layer, classes, _batches(x, labels, settings, chance), settings)
+    return layer.requires_grad_(False)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute on one core: several gain nothing here, and took nine times as long on a busy CPU."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def fit(
+    layer: nn.Linear,
+    classes: Tensor,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    settings: AdaptationSettings,
+) -> list[float]:
+    """Train a layer (d to e) and the vectors of the places (places, e), in place.
+
+    Batches are descriptors (b, d) and the numbers of their places (b,). Returns the loss of each
+    batch before its step.
+    """
+    learned = [parameter for parameter in layer.parameters() if parameter.requires_grad]
+    start = [parameter.detach().clone() for parameter in learned]
+    optimiser = torch.optim.Adam(
+        [*learned, classes.requires_grad_()], settings.lr, weight_decay=settings.weight_decay
+    )
+    losses = []
+    for x, labels in batches:
+        loss = place_loss(cosines(layer, classes, x), labels, settings)
+        if settings.pull:
+            moved = zip(learned, start, strict=True)
+            loss = loss + settings.pull * sum((now - then).square().sum() for now, then in moved)
+        optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+def cosines(layer: nn.Linear, classes: Tensor, x: Tensor) -> Tensor:
+    """Cosines (b, places) of adapted descriptors (b, d) and the vectors of the places."""
+    return F.normalize(layer(x)) @ F.normalize(classes).T
+
+
+def place_loss(cosines: Tensor, labels: Tensor, settings: AdaptationSettings) -> Tensor:
+    """Mean cross entropy of scaled cosines (b, places), less a margin at the label (b,)."""
+    return F.cross_entropy(
+        settings.scale * cosface(cosines, labels, margin=settings.margin), labels
+    )
+
+
+def _start(
+    x: Tensor, labels: Tensor, settings: AdaptationSettings, chance: torch.Generator
+) -> tuple[nn.Linear, Tensor]:
+    length, count = x.shape[1], int(labels.max()) + 1
+    dim = min(_DIM, length) if settings.dim is None else settings.dim
+    if not 0 < dim <= length:
+        raise SolarError(f"Embeddings of length {length} cannot be adapted to {dim}: lower dim.")
+    layer = nn.Linear(length, dim, device="meta").to_empty(device="cpu")
+    with torch.no_grad():
+        layer.bias.zero_()
+        if settings.start == "random":
+            nn.init.xavier_uniform_(layer.weight, generator=chance)
+            bound = dim**-0.5  # that of nn.Linear
+            return layer, torch.empty(count, dim).uniform_(-bound, bound, generator=chance)
+        # A bias would fit this collection only, and push all other photos towards each other.
+        layer.bias.requires_grad_(False)
+        whiten = within_whitening(x, labels, settings.shrink)
+        if dim < length:  # main directions, mean included: changes cosines least
+            white = x.double() @ whiten.T
+            whiten = torch.linalg.eigh(white.T @ white)[1].flip(1)[:, :dim].T @ whiten
+        layer.weight.copy_(whiten)
+        return layer, F.normalize(
+            torch.zeros(count, dim).index_add_(0, labels, F.normalize(layer(x)))
+        )
+
+
+def _batches(
+    x: Tensor, labels: Tensor, settings: AdaptationSettings, chance: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Shuffled epochs, without incomplete batches."""
+    size = min(settings.batch, len(x))
+    for _ in range(settings.epochs):
+        order = torch.randperm(len(x), generator=chance)
+        for start in range(0, len(x) - size + 1, size):
+            batch = order[start : start + size]
+            yield x[batch], labels[batch]
+
+
 # Measuring.
 
 
@@ -149,15 +305,16 @@ def _held_out(
     settings: AdaptationSettings,
     progress: Progress | None,
 ) -> tuple[Doubles, Doubles]:
-    """The mAP of every place without a layer, and with the one given or one without this place."""
+    """The mAP of every place without a layer, and with `given` or one trained on other places."""
     count = min(settings.folds, len(np.unique(places)) // 2)
     before, after = [], []
     advance = counted(progress, "Measuring on held-out places", count)
     for left_out in _folds(places, count, settings.seed):
         layer = given or trained_layer(vectors[~left_out], places[~left_out], settings)
-        asking = vectors[left_out]
-        before.append(_precision(asking, places[left_out]))
-        after.append(_precision(_adapted(layer, asking), places[left_out]))
+        queries = vectors[left_out]
+        before.append(_precision(queries, places[left_out]))
+        adapted = F.normalize(layer(torch.from_numpy(queries))).numpy()
+        after.append(_precision(adapted, places[left_out]))
         advance(1)
     return np.concatenate(before), np.concatenate(after)
 
@@ -165,24 +322,19 @@ def _held_out(
 def _folds(
     places: PlaceNames, count: int, seed: int
 ) -> Iterator[np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Which rows to leave out: each place once, about as many in every fold."""
+    """Masks of the rows to hold out: each place once, equally many per fold."""
     order = np.random.default_rng(seed).permutation(np.unique(places))
     for fold in range(count):
         yield np.isin(places, order[fold::count])
 
 
 def _precision(vectors: AnyFloats, places: PlaceNames) -> Doubles:
-    """The mean average precision of each place, whose photos ask for each other among all."""
+    """The mean average precision of each place, with its photos as queries among all."""
     found = evaluate_labels(vectors, places.tolist()).protocols["all"]["AP"]
     return np.array([found[places == place].mean() for place in np.unique(places)])
 
 
-def _adapted(layer: nn.Linear, vectors: AnyFloats) -> AnyFloats:
-    rows: AnyFloats = F.normalize(layer(torch.from_numpy(vectors))).numpy()
-    return rows
-
-
-# What is there.
+# Inputs.
 
 
 def _described(
@@ -207,7 +359,7 @@ def _described(
 def _labelled(
     names: Sequence[str], labels: Labels | None, where: object
 ) -> tuple[RowNumbers, PlaceNames]:
-    """The rows with a label that another row has, too, and their labels."""
+    """The rows whose label occurs more than once, and their labels."""
     if labels is None:
         known = dict(zip(names, folder_labels(names, where), strict=True))
     else:

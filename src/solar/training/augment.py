@@ -1,26 +1,25 @@
-"""Other photos of the same thing, made from a batch of photos on the device where they are.
+"""Augmentation of a batch of photos on its device.
 
-Every random number comes from the generator that is passed in, and as many of them whatever the
-settings, so that a run can be repeated and gone on with. Crop, mirror, rotation, stretch and
-perspective are one homography per photo and resample it once.
+All random numbers come from the given generator, equally many for any settings, so that runs can be
+repeated and resumed. Crop, mirror, rotation, stretch and perspective are one homography per photo.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from solar.errors import SolarError
+from solar.training.recipe import check_range
 
 _DRAWS = 29  # random numbers per photo, one for each `next(chance)` below
 _LUMA = (0.299, 0.587, 0.114)
 # Rows of YCbCr without its offsets, as JPEG has it.
 _YCC = (_LUMA, (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
-# How coarse JPEG makes each frequency at quality 50, for brightness and for colour; the standard's
-# tables (ITU-T T.81, annex K).
+# JPEG's quantisation at quality 50 for luma and chroma (ITU-T T.81, annex K).
 _COARSE_LUMA = (
     16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56,
     14, 17, 22, 29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77,
@@ -35,25 +34,25 @@ _COARSE_COLOUR = (
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How strongly photos are changed; zero everywhere leaves them as they are.
+    """Strengths of random changes; zero everywhere leaves photos unchanged.
 
     Attributes:
-        crop: Largest share of a photo's area that a crop leaves out. It may be anywhere; without,
-            what has to be cut for another aspect ratio is cut around the middle.
-        stretch: A crop is up to this share wider or narrower than what it becomes.
+        crop: Largest share of the area that a crop at a random place leaves out. With 0, photos
+            are cropped around the middle if the aspect ratio changes.
+        stretch: Crops are up to this share wider or narrower than the result.
         flip: Probability of mirroring left and right.
         rotate: Largest rotation, in degrees.
-        homography: Shear and perspective: 0.3 moves corners by up to about a third of half a side.
-        colour: Brightness, contrast and saturation change by up to this share, each.
-        hue: Largest turn of the colours, in degrees.
-        gamma: 0.5 draws exponents from 1 / 1.5 to 1.5: light that falls otherwise.
-        grey: Probability of losing all colour.
-        blur: Probability of a Gaussian blur,
-        blur_sigma: of at most this many pixels.
+        homography: Shear and perspective: 0.3 moves corners by up to about 0.3 of half a side.
+        colour: Largest relative change of brightness, contrast and saturation.
+        hue: Largest rotation of hues, in degrees.
+        gamma: 0.5 draws exponents from 1 / 1.5 to 1.5.
+        grey: Probability of greyscale.
+        blur: Probability of a Gaussian blur.
+        blur_sigma: Largest blur, in pixels.
         noise: Largest standard deviation of added noise, white being 1.
-        blocks: Probability of a strong JPEG compression.
-        erase: Probability of a rectangle of one colour somewhere,
-        erase_area: of at most this share of the area.
+        blocks: Probability of strong JPEG compression.
+        erase: Probability of a rectangle of one colour.
+        erase_area: Its largest share of the area.
     """
 
     crop: float = 0.0
@@ -73,14 +72,11 @@ class Augmentation:
     erase_area: float = 0.25
 
     def __post_init__(self) -> None:
-        open_ended = ("stretch", "rotate", "hue", "gamma", "blur_sigma")
-        below_one = ("crop", "homography")
-        for name in (field.name for field in fields(self)):
-            value = getattr(self, name)
-            if value < 0 or (value > 1 and name not in open_ended):
-                raise SolarError(f"The augmentation {name} is {value:g}: give 0 to 1.")
-            if value >= 1 and name in below_one:
-                raise SolarError(f"The augmentation {name} is {value:g}: give less than 1.")
+        for name, value in vars(self).items():
+            unbounded = name in ("stretch", "rotate", "hue", "gamma", "blur_sigma")
+            check_range(f"The augmentation {name}", value, 0, math.inf if unbounded else 1)
+            if value == 1 and name in ("crop", "homography"):
+                raise SolarError(f"The augmentation {name} must be below 1.")
 
 
 @torch.no_grad()
@@ -92,16 +88,15 @@ def augment(
     size: int | tuple[int, int] | None = None,
     aspects: Tensor | None = None,
 ) -> Tensor:
-    """Change every photo of a batch in its own way: (b, 3, *size) float32 in 0..1.
+    """Change every photo of a batch differently: (b, 3, *size) float32 in 0..1.
 
     Args:
         images: (b, 3, h, w) RGB in 0..1, or bytes.
         settings: How strongly.
-        generator: One on the CPU serves photos on any device, without making a GPU wait.
-        size: Side, or height and width, of what comes out. Default: as it went in. Nothing is
-            squashed: another aspect ratio takes the largest part of the photo that has it.
-        aspects: (b,) width over height that the photos had before they were squashed into these
-            images; what comes out is no longer squashed.
+        generator: Preferably on the CPU, so that a GPU does not wait.
+        size: Side, or height and width, of the result; default: as before. Another aspect ratio
+            crops the photo.
+        aspects: (b,) original width over height of photos that were squashed, to be undone.
     """
     size = (images.shape[-2], images.shape[-1]) if size is None else size
     shape = (size, size) if isinstance(size, int) else size
@@ -122,10 +117,10 @@ def augment(
 
 
 def warp(images: Tensor, matrices: Tensor, size: tuple[int, int]) -> Tensor:
-    """Resample photos (b, 3, h, w) to (b, 3, *size); what lies beyond a border is mirrored.
+    """Resample photos (b, 3, h, w) to (b, 3, *size), mirrored beyond the borders.
 
-    Matrices (b, 3, 3) tell where in the photo each place of the result is found, both in
-    coordinates (x, y) that run from −1 to 1 between the outer edges.
+    Matrices (b, 3, 3) map coordinates (x, y) of the result to those of the photo, both from −1 to 1
+    between the outer edges.
     """
     height, width = size
     x = (torch.arange(width, device=images.device) * 2 + 1) / width - 1
@@ -147,7 +142,7 @@ def _factor(chance: Iterator[Tensor], strength: float) -> Tensor:
 
 
 def _sent(values: Tensor, device: torch.device) -> Tensor:
-    """To where the photos are, without waiting until what is computed there is done."""
+    """Copy to a device without waiting for it."""
     return values.to(device, non_blocking=True)
 
 
@@ -174,9 +169,9 @@ def _views(
         _between(chance, -1, 1) * settings.homography / 2 for _ in range(4)
     )
     one, zero = torch.ones_like(x), torch.zeros_like(x)
-    # The two tilts together stay below one, so no place is ever behind the camera.
+    # The tilts add up to less than one, so no point is behind the camera.
     tilt = _matrix(one, shear_x, zero, shear_y, one, zero, tilt_x, tilt_y, one)
-    # A rotation is one only in a frame whose two axes have equal units.
+    # Rotate in coordinates with equal units.
     sine, cosine = angle.sin(), angle.cos()
     turn = _matrix(cosine, -sine / wide, zero, sine * wide, cosine, zero, zero, zero, one)
     cut = _matrix(half_x * mirror, zero, x, zero, half_y, y, zero, zero, one)
@@ -188,7 +183,7 @@ def _matrix(*entries: Tensor) -> Tensor:
 
 
 def _reduced(x: Tensor, settings: Augmentation, shape: tuple[int, int]) -> Tensor:
-    """Shrink with a proper filter what `warp`, which looks at four pixels, would alias."""
+    """Shrink with antialiasing, as `warp` is bilinear."""
     scale = max(shape[0] / x.shape[-2], shape[1] / x.shape[-1]) / math.sqrt(1 - settings.crop)
     if scale >= 1:
         return x
@@ -197,7 +192,7 @@ def _reduced(x: Tensor, settings: Augmentation, shape: tuple[int, int]) -> Tenso
 
 
 def _light(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tensor:
-    """Exponent, brightness, contrast, saturation, hue and grey: the last five are one matrix."""
+    """Gamma; then brightness, contrast, saturation, hue and grey in one matrix."""
     gamma = _factor(chance, settings.gamma)
     brightness, contrast, saturation = (_factor(chance, settings.colour) for _ in range(3))
     hue = _between(chance, -1, 1) * math.radians(settings.hue)
@@ -249,7 +244,7 @@ def _noisy(x: Tensor, chance: Iterator[Tensor], settings: Augmentation, seed: Te
     strength = next(chance) * settings.noise
     if not settings.noise:
         return x
-    # Millions of numbers are drawn where they are needed.
+    # Draw on the device.
     generator = torch.Generator(x.device).manual_seed(int(seed))
     noise = torch.randn(x.shape, generator=generator, device=x.device)
     return x + noise * _column(strength, x)
@@ -266,10 +261,10 @@ def _blocky(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tens
 
 
 def jpeg_like(images: Tensor, coarseness: Tensor) -> Tensor:
-    """What JPEG loses: cosine transform of 8×8 blocks, rounded, and back.
+    """Quantise the cosine transform of 8×8 blocks, as JPEG does.
 
-    Images are (b, 3, h, w) in 0..1, which they may leave by a little; of the coarseness (b,), 1 is
-    JPEG's quality 50 and larger is worse.
+    Images are (b, 3, h, w) in 0..1, which the result may slightly leave; a coarseness (b,) of 1 is
+    JPEG quality 50, and larger is worse.
     """
     device = images.device
     height, width = images.shape[-2:]

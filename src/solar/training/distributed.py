@@ -1,8 +1,4 @@
-"""Several processes that train one network together, started by `torchrun`.
-
-Every function also works in a lone process, where it costs nothing, so a training loop needs no
-second form.
-"""
+"""Distributed training by processes of `torchrun`; all functions also work in a single process."""
 
 import os
 from dataclasses import dataclass
@@ -15,12 +11,12 @@ from torch import Tensor
 from solar.errors import SolarError
 from solar.models.inference import best_device
 
-_PATIENCE = timedelta(hours=1)  # of a process that waits for the others
+_TIMEOUT = timedelta(hours=1)  # of a process that waits for the others
 
 
 @dataclass(frozen=True)
 class World:
-    """Where this process stands among those that train together, on all machines."""
+    """Place of this process among those of all machines."""
 
     rank: int = 0
     size: int = 1
@@ -29,12 +25,12 @@ class World:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the process that decides, prints and writes files."""
+        """Whether this process decides, prints and writes files."""
         return self.rank == 0
 
 
 def world() -> World:
-    """Where this process stands; alone unless `start` joined a group."""
+    """Place of this process; alone unless `start` joined a group."""
     if not _together():
         return World()
     local_rank = int(os.environ.get("LOCAL_RANK", dist.get_rank()))
@@ -42,12 +38,11 @@ def world() -> World:
 
 
 def start(device: str | None = None) -> World:
-    """Join the group that `torchrun` describes in the environment; alone without it.
+    """Join the group that `torchrun` describes in the environment, if any; end with `stop`.
 
-    Call it first, once, in every process, and `stop` at the end. With a GPU it also makes this
-    process's own one the current device. A SolarError if the environment names several processes
-    but not all that is needed to find them, or there are more of them here than GPUs. `cuda` talks
-    through NCCL, `cpu` through gloo; by default a GPU if there is one.
+    `cuda` communicates through NCCL and makes this process's GPU the current device, `cpu` through
+    gloo; by default a GPU if there is one. A SolarError if the environment is incomplete, or there
+    are too few GPUs.
     """
     size = started_processes()
     if size == 1 or _together():
@@ -62,14 +57,14 @@ def start(device: str | None = None) -> World:
     if device.startswith("cuda"):
         gpu = _own_gpu()
         torch.cuda.set_device(gpu)
-        dist.init_process_group("nccl", timeout=_PATIENCE, device_id=gpu)
+        dist.init_process_group("nccl", timeout=_TIMEOUT, device_id=gpu)
     else:
-        dist.init_process_group("gloo", timeout=_PATIENCE)
+        dist.init_process_group("gloo", timeout=_TIMEOUT)
     return world()
 
 
 def started_processes() -> int:
-    """How many processes `torchrun` has started, whether or not they have joined yet."""
+    """Number of processes of `torchrun`, whether or not they have joined yet."""
     return _number("WORLD_SIZE", 1)
 
 
@@ -80,24 +75,23 @@ def stop() -> None:
 
 
 def gather(x: Tensor) -> Tensor:
-    """Rows of every process, in the order of the ranks, with gradients: (b × processes, …).
+    """Rows (b, …) of every process by rank, with gradients: (b × processes, …).
 
-    For a loss that needs the whole batch at once: when every process computes the same loss from
-    the gathered rows, the mean of the parameters' gradients over the processes, which
-    `DistributedDataParallel` forms, is the gradient that one process would find with all rows.
-    Every process must have as many rows (b, …).
+    For a loss of the whole batch: if every process computes it from the gathered rows, the mean of
+    the parameters' gradients, which `DistributedDataParallel` forms, is the gradient that a single
+    process would find with all rows. All processes must have equally many.
     """
     here = world()
     if here.size == 1:
         return x
-    parts = _everybodys(x.detach())
-    # Same rows, but their gradient times the number of processes: the mean will divide by it.
+    parts = _all_gathered(x.detach())
+    # The gradient is multiplied by the number of processes, as the mean divides by it.
     parts[here.rank] = x.detach() + (x - x.detach()) * here.size
     return torch.cat(parts)
 
 
 def share(x: Tensor) -> Tensor:
-    """Rank 0's tensor, in every process, new and without gradient: rank 0 decides, others learn.
+    """A copy of rank 0's tensor in every process, without gradient.
 
     Elsewhere `x` is any tensor of the same shape, type and kind of device.
     """
@@ -108,22 +102,22 @@ def share(x: Tensor) -> Tensor:
 
 
 def part(count: int) -> slice:
-    """This process's share of `count` items; parts are consecutive and differ by at most one."""
+    """This process's share of `count` items; shares differ by at most one."""
     here = world()
     return slice(count * here.rank // here.size, count * (here.rank + 1) // here.size)
 
 
 def collect(x: Tensor) -> Tensor:
-    """Rows of every process, in the order of the ranks, without gradients: (sum of all b, …).
+    """Rows (b, …) of every process by rank, without gradients: (sum of all b, …).
 
-    The counterpart of `part`: unlike in `gather`, processes may have different numbers of rows.
+    The inverse of `part`: unlike in `gather`, numbers of rows may differ.
     """
     if world().size == 1:
         return x.detach()
-    counts = torch.cat(_everybodys(torch.tensor([len(x)], device=x.device))).tolist()
+    counts = torch.cat(_all_gathered(torch.tensor([len(x)], device=x.device))).tolist()
     padded = x.new_zeros(max(counts), *x.shape[1:])
     padded[: len(x)] = x.detach()
-    parts = zip(_everybodys(padded), counts, strict=True)
+    parts = zip(_all_gathered(padded), counts, strict=True)
     return torch.cat([rows[:count] for rows, count in parts])
 
 
@@ -131,7 +125,7 @@ def _together() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def _everybodys(x: Tensor) -> list[Tensor]:
+def _all_gathered(x: Tensor) -> list[Tensor]:
     x = x.contiguous()
     parts = [torch.empty_like(x) for _ in range(world().size)]
     dist.all_gather(parts, x)

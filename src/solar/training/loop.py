@@ -1,7 +1,6 @@
-"""The one training loop: resume, precision, averages, checks, logs, validation and checkpoints.
+"""The training loop of all tasks: resume, weight averages, logs, validation and checkpoints.
 
-A task (`retrieval`, `classification`, `distillation`, `patches`) is a small subclass of `Trainer`
-that says what is trained, what a batch is, what its loss is and how the network is judged.
+A task is a subclass of `Trainer` that defines the network, batches, loss and validation.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +12,7 @@ from time import monotonic
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.models import save
@@ -21,41 +20,98 @@ from solar.models.inference import best_device
 from solar.training import distributed
 from solar.training.objective import CollapseMonitor, Terms
 from solar.training.progress import Bar, Meter
-from solar.training.random_state import capture_random, restore_random, seed_everything
-from solar.training.run import Run, State
-from solar.training.schedule import EMA
+from solar.training.run import Run, State, capture_random, restore_random, seed_everything
 from solar.training.shared_recipe import Recipe
 
 R = TypeVar("R", bound=Recipe)
 B = TypeVar("B")
 
 
-class Trainer(ABC, Generic[R, B]):
-    """A run: what is trained, how far it is, and where it writes.
+class EMA:
+    """Exponential moving average of a network's trainable parameters and buffers.
 
-    Its folder is for checkpoints, figures and the trained network; `resume` goes on from its newest
-    checkpoint, if it has one. A SolarError if the recipe or its data is wrong, or the folder holds
-    another run.
+    The decay is at most (1 + n) / (10 + n) after n updates, so that the untrained state is soon
+    forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.updates = 0
+        self.values = {name: value.clone() for name, value in _moving(model)}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Add the network's state after a step."""
+        self.updates += 1
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        moving = dict(_moving(model))
+        averaged = [name for name, value in moving.items() if value.is_floating_point()]
+        if averaged:  # on a GPU one kernel instead of hundreds
+            averages = [self.values[name] for name in averaged]
+            torch._foreach_lerp_(averages, [moving[name] for name in averaged], 1 - decay)
+        for name in moving.keys() - set(averaged):
+            self.values[name].copy_(moving[name])
+
+    @contextmanager
+    def applied(self, model: nn.Module) -> Iterator[None]:
+        """Give the network the average inside the block."""
+        kept = {name: value.clone() for name, value in _moving(model)}
+        _put(model, self.values)
+        try:
+            yield
+        finally:
+            _put(model, kept)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State for a checkpoint."""
+        return {"updates": self.updates, "values": self.values}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.updates = state["updates"]
+        for name, value in self.values.items():
+            value.copy_(state["values"][name])
+
+
+def _moving(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            yield name, parameter.detach()
+    yield from model.named_buffers()
+
+
+@torch.no_grad()
+def _put(model: nn.Module, values: dict[str, Tensor]) -> None:
+    for name, value in _moving(model):
+        value.copy_(values[name])
+
+
+class Trainer(ABC, Generic[R, B]):
+    """A training run.
+
+    The folder gets checkpoints, figures and the trained network; `resume` continues from its newest
+    checkpoint, if any. A SolarError if the recipe or its data is wrong, or the folder holds another
+    run.
 
     Attributes:
-        net: What learns; set by `prepare`, like all up to `monitor`.
+        net: The network to train. `prepare` sets it and all attributes up to `monitor`.
         steps: Of the whole run.
         steps_per_epoch: For schedules that fall with every epoch.
         held: What to validate on, or None.
-        validate_every: Steps from one validation to the next.
-        save_every: Steps between checkpoints, beside those of the recipe's `save_every`; 0: none.
-        monitor: Notices a collapse, where the task watches for one.
+        validate_every: Steps between validations.
+        save_every: Steps between checkpoints, in addition to the recipe's `save_every`; 0: none.
+        monitor: Detects a collapse, in tasks that watch for one.
         step: Steps taken.
-        figures: What was last read of the losses.
-        best: The best score of a validation so far, and `best_figures` what else it found.
+        figures: The losses when last read.
+        best: The best validation score so far; `best_figures` are its figures.
     """
 
     recipe_class: ClassVar[type[Recipe]]
-    """What a recipe file of this task becomes."""
+    """The type of this task's recipes."""
     several: ClassVar[bool] = False
     """Whether several processes may train together."""
     watched: ClassVar[bool] = False
-    """Read the losses of every step, before weights move; without it, no step waits for a GPU."""
+    """Read the losses of every step before the update; otherwise no step waits for a GPU."""
     validates_first: ClassVar[bool] = False
     """Validate before the first step, too."""
 
@@ -94,83 +150,85 @@ class Trainer(ABC, Generic[R, B]):
         groups = self.optimiser.param_groups
         self.learning = [parameter for group in groups for parameter in group["params"]]
         self.net.train()
-        self.ema = self._new_ema()
+        self.ema = EMA(self.net, recipe.ema) if recipe.ema else None
         self.bar = Bar(self.steps, shown=progress and self.here.leads)
 
-    # What a task is.
+    # Defined by a task.
 
     @abstractmethod
     def prepare(self) -> None:
-        """Open the data and build the network; refuse here what makes no sense."""
+        """Open the data and build the network; refuse wrong settings here."""
 
     @abstractmethod
     def batches(self) -> Iterator[B]:
-        """The batches of all steps that are left, from `self.step` on."""
+        """The batches of the remaining steps, from `self.step` on."""
 
     @abstractmethod
     def terms(self, batch: B) -> Terms:
-        """The loss of a batch, and what is logged beside it."""
+        """The loss of a batch, and other figures to log."""
 
     @abstractmethod
     def validate(self) -> tuple[float, dict[str, float]]:
-        """Judge the network on `held`: a score, of which more is better, and figures."""
+        """Evaluate the network on `held`: a score (higher is better) and figures."""
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """What the optimiser takes; by default all that learns."""
+        """Groups for the optimiser; by default all parameters with gradients."""
         return [{"params": [p for p in self.net.parameters() if p.requires_grad]}]
 
     def ready(self) -> None:
-        """Make what needs the weights that training begins with, new or resumed."""
+        """Set up what needs the initial weights, new or resumed."""
 
     def begin(self) -> None:
-        """Before the first step of a new run."""
+        """Called before the first step of a new run."""
 
     def backward(self, batch: B) -> Terms:
-        """Leave the gradients of a batch's loss in the parameters."""
+        """Compute the gradients of a batch's loss."""
         terms = self.terms(batch)
         torch.autograd.backward(terms["loss"])
         return terms
 
     def before_update(self) -> None:
-        """Between the gradients and the step that follows them."""
+        """Called between the gradients and the optimiser's step."""
 
     def set_lr(self, first: int = 0) -> None:
-        """Give the optimiser the learning rates of a step of a schedule that begins at `first`."""
-        steps, epoch = self.steps - first, self.steps_per_epoch
+        """Set the learning rates, by a schedule that begins at step `first`."""
         self.recipe.schedule.apply(
-            self.optimiser, self.step - first, steps=steps, steps_per_epoch=epoch
+            self.optimiser,
+            self.step - first,
+            steps=self.steps - first,
+            steps_per_epoch=self.steps_per_epoch,
         )
 
     def extra_figures(self) -> dict[str, float]:
-        """What a line of metrics has beside the losses."""
+        """Figures of a line of metrics beside the losses."""
         return {}
 
     def extra_state(self) -> State:
-        """What decides how the task goes on, beside what every run has."""
+        """The task's own part of a checkpoint."""
         return {}
 
     def load_extra(self, state: State) -> None:
         """The inverse of `extra_state`."""
 
     def write(self, name: str) -> None:
-        """Write the network as it is used, as `name`.safetensors."""
+        """Write the network as a user gets it, as `name`.safetensors."""
         if self.here.leads:
             with self.used():
                 save(self.net, self.run.folder / f"{name}.safetensors")  # type: ignore[arg-type]
 
     def finish(self) -> dict[str, Any]:
-        """Leave the last state as a file; returns what came out."""
+        """Write the last state; returns the task's part of the result of `fit`."""
         self.write("last")
         if not isfinite(self.best):
             self.write("best")
         return {"model": str(self.run.folder / "best.safetensors"), **self.best_figures}
 
-    # What every task does.
+    # The same for every task.
 
     def fit(self) -> dict[str, Any]:
-        """Train to the end, or for as long as there is time; `run`, `steps`, `finished` and more.
+        """Train to the end or the time limit; a SolarError if training diverges.
 
-        What else it returns is up to `finish`; a SolarError if the training went wrong.
+        Returns `run`, `steps`, `finished` and the figures of `finish`.
         """
         try:
             with self.run, self.bar:
@@ -207,7 +265,7 @@ class Trainer(ABC, Generic[R, B]):
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Let the network be the one that a user gets: in evaluation mode, averaged if it is."""
+        """Put the network in evaluation mode, with averaged weights if there are any."""
         with nullcontext() if self.ema is None else self.ema.applied(self.net):
             self.net.eval()
             try:
@@ -216,13 +274,13 @@ class Trainer(ABC, Generic[R, B]):
                 self.net.train()
 
     def warn(self, sentence: str) -> None:
-        """Print a warning and keep it among the figures."""
+        """Print a warning and add it to the metrics."""
         self.run.log(self.step, warning=sentence)
         self.bar.warn(sentence)
 
     def save(self, *, best: bool = False) -> None:
-        """Write a checkpoint; a SolarError if weights are no numbers any more."""
-        # A finite loss may have been the last one: its step can still have ruined the weights.
+        """Write a checkpoint; a SolarError if weights are not finite."""
+        # The step after a finite loss can still make the weights infinite.
         if not all(bool(p.isfinite().all()) for p in self.learning):
             raise _diverged("Weights became infinite", self.step)
         state = {
@@ -241,20 +299,18 @@ class Trainer(ABC, Generic[R, B]):
         self.run.save(self.step, state, best=best)
 
     def load_weights(self, state: State) -> None:
-        """Take over the network of a checkpoint, and its average."""
+        """Load the network of a checkpoint, and its average."""
         self.net.load_state_dict(state["network"])
         if self.ema is not None and state["ema"] is not None:
             self.ema.load_state_dict(state["ema"])
-
-    def _new_ema(self) -> EMA | None:
-        return EMA(self.net, self.recipe.ema) if self.recipe.ema else None
 
     def _start(self) -> None:
         if self.run.state is None:
             self.ready()
             self.begin()
             self.net.train()
-            self.ema = self._new_ema()  # of what `begin` has computed
+            if self.recipe.ema:  # of the weights that `begin` may have computed
+                self.ema = EMA(self.net, self.recipe.ema)
             self.meter = Meter()
             if self.validates_first and self.held is not None:
                 self._validate()
@@ -304,7 +360,7 @@ class Trainer(ABC, Generic[R, B]):
         late = monotonic() > self._deadline
         if self.recipe.seconds is None or self.here.size == 1:
             return late
-        # Clocks differ: one process decides for all.
+        # Clocks differ: rank 0 decides.
         return bool(distributed.share(torch.tensor(late, device=self.device)))
 
     def _read(self, step: int) -> None:
@@ -321,7 +377,7 @@ class Trainer(ABC, Generic[R, B]):
         self.run.log(self.step, **self.extra_figures(), **self.figures, lr=lr, **watch)
 
     def _validate(self) -> bool:
-        """Whether the network, as it would be used, is better than it ever was."""
+        """Whether the network is the best so far."""
         self.bar.say("Validating")
         score = torch.zeros((), dtype=torch.float64, device=self.device)
         figures: dict[str, float] = {}
@@ -341,9 +397,9 @@ class Trainer(ABC, Generic[R, B]):
 def launch(
     trainer: type[Trainer[Any, Any]], recipe: Recipe, folder: str | Path, **options: Any
 ) -> dict[str, Any]:
-    """Train in this process, or with the others that `torchrun` has started.
+    """Train alone or in one of the processes of `torchrun`; options are the trainer's.
 
-    Options are the trainer's; a SolarError if there are several processes and the task takes one.
+    A SolarError if there are several processes and the task supports only one.
     """
     if distributed.started_processes() > 1 and not trainer.several:
         raise SolarError(f"A run of {recipe.task} is one process: start it without torchrun.")

@@ -1,4 +1,4 @@
-"""Training losses, and detection of collapse."""
+"""Training losses and detection of collapse."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from solar.losses import LISTWISE_LOSSES, MARGIN_LOSSES, TUPLE_LOSSES, second_or
 
 T = TypeVar("T")
 Terms = dict[str, Tensor]
-"""What a step gives, all scalars: `loss`, with its gradient, and what is to be logged beside it."""
+"""Scalars of a step: `loss`, with its gradient, and other figures to log."""
 
 
 @cache
@@ -25,10 +25,9 @@ def _parameters(loss: Callable[..., Any]) -> Mapping[str, Parameter]:
 
 
 def call_with(loss: Callable[..., T], settings: Any, *tensors: Tensor) -> T:
-    """Call a loss on tensors with the settings that it has parameters for.
+    """Call a loss with those of the settings and of their `options` that it has parameters for.
 
-    Settings are a dataclass whose `options` hold what has no field of its own; None leaves the
-    loss's default. A SolarError if the loss has no such option, or refuses a setting.
+    None leaves the loss's default. A SolarError if the loss has no such option.
     """
     if unknown := settings.options.keys() - _parameters(loss).keys():
         raise SolarError(f"loss.options: {settings.kind} has no setting {min(unknown)!r}.")
@@ -38,14 +37,14 @@ def call_with(loss: Callable[..., T], settings: Any, *tensors: Tensor) -> T:
 
 
 def check_kind(kind: str, known: Iterable[str]) -> None:
-    """Make sure that there is a loss of this name; a SolarError if there is none."""
+    """Raise a SolarError if there is no loss of this name."""
     if kind not in known:
         raise SolarError(f"loss.kind must be one of {', '.join(known)}, not {kind!r}.")
 
 
 @dataclass(frozen=True)
 class RetrievalLoss:
-    """What is minimised: a first-order loss and the second-order one.
+    """A first-order loss and the second-order one.
 
     Attributes:
         kind: One of `solar.losses.TUPLE_LOSSES` or `solar.losses.LISTWISE_LOSSES`.
@@ -68,31 +67,31 @@ class RetrievalLoss:
         if self.kind in MARGIN_LOSSES:
             raise SolarError(f"loss.kind={self.kind} is a classification loss: set task=places.")
         check_kind(self.kind, {**TUPLE_LOSSES, **LISTWISE_LOSSES})
-        # A loss refuses what makes no sense to it now, and not after the first epoch was mined.
+        # Try the settings now, and not after the first epoch was mined.
         objective(torch.eye(6), torch.tensor([[0, 0, 1], [1, 1, 0]]), self)
 
     @property
     def distance(self) -> float:
-        """The margin in force."""
+        """The margin, or its default."""
         default: float = _parameters(TUPLE_LOSSES[self.kind])["margin"].default
         return default if self.margin is None else self.margin
 
 
 def objective(descriptors: Tensor, landmarks: Tensor, settings: RetrievalLoss) -> Terms:
-    """The loss of a batch of tuples, and how far apart it sees photos.
+    """The loss of descriptors (q·s, d) in q tuples of s photos: query, positive, negatives.
 
-    Descriptors are (q·s, d), landmarks (q, s), with s photos a tuple: query, positive, negatives.
+    Landmarks are (q, s).
 
     Returns:
-        `loss`; its `first_order` and, not yet weighted, `second_order` part; `near` and `far`, the
-        mean squared distances of queries to positives and to negatives; `spread`, the variance of
-        the descriptors: 0 if they are all alike, 1 if they point everywhere.
+        `loss`; its `first_order` and unweighted `second_order` part; `near` and `far`, the mean
+        squared distances of queries to positives and to negatives; `spread`, the variance of the
+        descriptors: 0 if all are equal, 1 if they are uniform on the sphere.
     """
     tuples = descriptors.view(*landmarks.shape, -1)
     query, positive, negatives = tuples[:, 0], tuples[:, 1], tuples[:, 2:]
     if settings.kind in TUPLE_LOSSES:
         first = call_with(TUPLE_LOSSES[settings.kind], settings, query, positive, negatives)
-    else:  # every query asks all positives and negatives of the batch
+    else:  # a database of all positives and negatives of the batch
         relevant = landmarks[:, 0, None] == landmarks[:, 1:].flatten()
         database = tuples[:, 1:].flatten(0, 1)
         first = call_with(LISTWISE_LOSSES[settings.kind], settings, query, database, relevant)
@@ -111,12 +110,11 @@ def objective(descriptors: Tensor, landmarks: Tensor, settings: RetrievalLoss) -
 
 
 class CollapseMonitor:
-    """Notices when all descriptors become alike, or the loss no longer says anything.
+    """Detects that descriptors collapse, or that the triplet loss stays at its margin.
 
-    Hard negatives make it easy to collapse: if every photo has the same descriptor, every triplet
-    costs exactly the margin, which is less than what a hard triplet costs. `stop` asks to end such
-    a run; `window` steps are looked at together. Only triplets have a margin to sit at; `advice` is
-    what the sentence about a collapse ends with.
+    Hard negatives favour collapse: if all descriptors are equal, every triplet costs exactly the
+    margin, which is less than a hard triplet costs. `stop` asks to end such a run; means are over
+    `window` steps; `advice` ends the message.
     """
 
     def __init__(
@@ -134,7 +132,7 @@ class CollapseMonitor:
         self.start: float | None = None
 
     def look(self, numbers: dict[str, float]) -> str | None:
-        """Take in a step; returns a sentence if something is wrong."""
+        """Add the figures of a step; returns a message if something is wrong."""
         self.spreads.append(numbers["spread"])
         self.gaps.append(abs(numbers["far"] - numbers["near"]))
         if len(self.spreads) < self.window:
@@ -159,7 +157,7 @@ class CollapseMonitor:
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
+        """State for a checkpoint."""
         return {"spreads": list(self.spreads), "gaps": list(self.gaps), "start": self.start}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""How a run is going: a progress bar, and mean figures since they were last read."""
+"""Progress of a run: a bar, and mean figures since the last reading."""
 
 import os
 import sys
@@ -10,28 +10,27 @@ import torch
 from solar.training.objective import Terms
 
 _PAUSE = 30.0
-"""Seconds between lines where there is no terminal for a bar."""
+"""Seconds between lines without a terminal."""
 
 
 def warn(sentence: str) -> None:
-    """Print a warning to standard error; of several processes only the first speaks."""
+    """Print a warning to standard error, in rank 0 only."""
     if os.environ.get("RANK", "0") == "0":
         sys.stderr.write(f"Warning: {sentence}\n")
 
 
 class Bar:
-    """Steps done and the time left, on standard error: a bar, or a line now and then.
+    """Steps and time left on standard error: a bar, or lines without a terminal.
 
-    Unless it is shown, there is only `warn`.
+    Unless it is shown, it only prints warnings.
     """
 
     def __init__(self, total: int, *, shown: bool) -> None:
         self.total, self.shown = total, shown
         self._bar: Any = None
         self._task: Any = None
-        self._done = 0
-        self._lines = False  # whether there is no terminal for a bar
-        self._told = monotonic()
+        self._lines = False  # instead of a bar
+        self._printed = monotonic()
 
     def __enter__(self) -> "Bar":
         if self.shown:
@@ -44,7 +43,7 @@ class Bar:
             self._lines = not console.is_terminal
             self._bar = Progress(*columns, console=console, transient=True, disable=self._lines)
             self._bar.start()
-            self._task = self._bar.add_task("Starting", total=self.total, completed=self._done)
+            self._task = self._bar.add_task("Starting", total=self.total)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -52,26 +51,25 @@ class Bar:
             self._bar.stop()
 
     def advance(self, done: int, what: str) -> None:
-        """Say how many steps are done, and what is going on."""
-        self._done = done
+        """Update the number of steps and the description."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, description=what)
-        if self._lines and monotonic() - self._told >= _PAUSE:
-            self._told = monotonic()
+        if self._lines and monotonic() - self._printed >= _PAUSE:
+            self._printed = monotonic()
             sys.stderr.write(f"{what}: {done:,} of {self.total:,} steps\n")
 
     def say(self, what: str) -> None:
-        """Say what is going on between steps."""
+        """Update the description."""
         if self._bar is not None:
             self._bar.update(self._task, description=what)
 
     def tell(self, sentence: str) -> None:
-        """Print a sentence, once the bar is gone."""
+        """Print a sentence after the bar has gone."""
         if self.shown:
             sys.stderr.write(f"{sentence}\n")
 
     def warn(self, sentence: str) -> None:
-        """Print a warning above the bar, or to standard error where there is none."""
+        """Print a warning above the bar, if any."""
         if self._bar is not None:
             self._bar.console.print(f"Warning: {sentence}", style="yellow", markup=False)
         else:
@@ -79,7 +77,7 @@ class Bar:
 
 
 class Meter:
-    """Mean figures since it was last read, without waiting for a GPU before that."""
+    """Mean figures since the last reading; only reading waits for the GPU."""
 
     def __init__(self) -> None:
         self._seen: list[Terms] = []
@@ -87,12 +85,12 @@ class Meter:
         self.speed = 0.0  # steps per second between the last two readings
 
     def add(self, terms: Terms) -> None:
-        """Take in the figures of a step."""
+        """Add the figures of a step."""
         self._seen.append({name: value.detach().float() for name, value in terms.items()})
 
     def read(self) -> dict[str, float]:
-        """Means of all figures, fetched from the device at once."""
-        rows = torch.stack([torch.stack(list(one.values())) for one in self._seen])
+        """Means of all figures, in one transfer from the device."""
+        rows = torch.stack([torch.stack(list(terms.values())) for terms in self._seen])
         means = dict(zip(self._seen[0], rows.mean(0).tolist(), strict=True))
         now = monotonic()
         self.speed = len(self._seen) / max(now - self._since, 1e-9)

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -14,34 +15,31 @@ R = TypeVar("R")
 
 
 def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
-    """Read a recipe into a tree of dataclasses, as `read_settings` and `build` do it."""
+    """Read a recipe into a dataclass, by `read_settings` and `build`."""
     return build(cls, read_settings(path, overrides), str(path))
 
 
 def read_settings(
     path: str | Path, overrides: Sequence[str] = (), options: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Read a recipe as nested dicts: what it extends, itself, the overrides, then the options.
-
-    A SolarError if there is no such file, it is no YAML, or an override is no key=value.
+    """Read a recipe as nested dicts, a SolarError if it or an override is malformed.
 
     Args:
-        path: A YAML file, or the name of a recipe that comes with solar, such as `solar-r18-small`.
-            Its `extends: other.yaml` names a recipe beside it to start from.
-        overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML.
-        options: Values by dotted names; None leaves what is there.
+        path: A YAML file, or the name of a bundled recipe, such as `solar-r18-small`. Its
+            `extends: other.yaml` names a recipe in the same folder to start from.
+        overrides: `loss.margin=0.9` and the like, with YAML values.
+        options: Values by dotted names, which take precedence; None: not given.
     """
     settings = _read_chain(_found(Path(path)), ())
     for override in overrides:
         key, sign, value = override.partition("=")
         if not sign or not key.strip():
-            raise SolarError(
-                f"{override!r} is not an override: write key=value, as in loss.margin=1."
-            )
-        given = _parse(value, override) if value.strip() else ""  # YAML would call nothing null
+            raise SolarError(f"{override!r} is no override: write key=value, as in loss.margin=1.")
+        given = _parse(value, override) if value.strip() else ""  # not null, as in YAML
         settings = _merged(settings, _nested(key.strip(), given))
     for key, value in (options or {}).items():
-        settings = settings if value is None else _merged(settings, _nested(key, value))
+        if value is not None:
+            settings = _merged(settings, _nested(key, value))
     return settings
 
 
@@ -49,11 +47,10 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
     """Build a recipe from nested dicts; a SolarError if a key or value is wrong or missing.
 
     Args:
-        cls: A dataclass whose fields are plain values, tuples, dicts or further dataclasses. The
-            `task`, which says what kind of recipe it is, needs no field. A list of texts may be
-            given as its only one.
-        settings: What `read_settings` or `to_dict` gave.
-        where: What to call these settings when something is wrong with them.
+        cls: A dataclass of plain values, tuples, dicts or further dataclasses. It needs no `task`
+            field. A string is accepted for a list of strings.
+        settings: From `read_settings` or `to_dict`.
+        where: Name of the settings in errors.
     """
     given, known = dict(settings), _allowed(cls)
     if "task" not in known:
@@ -65,15 +62,22 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
     return built
 
 
+def check_range(name: str, value: float | None, low: float, high: float = inf) -> None:
+    """Refuse a setting below `low` or above `high`; None is always allowed."""
+    if value is not None and not low <= value <= high:
+        bounds = f"{low} or more" if high == inf else f"from {low} to {high}"
+        raise SolarError(f"{name} must be {bounds}, not {value}.")
+
+
 def write_recipe(recipe: Any, path: str | Path) -> None:
-    """Write every setting of a recipe as YAML that `read_recipe` reads back, all or nothing."""
+    """Write every setting of a recipe as YAML, atomically."""
     text = _yaml().safe_dump(to_dict(recipe), sort_keys=False, allow_unicode=True)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Dotted names of the settings in which two recipes, as nested dicts, differ."""
+    """Dotted names of settings that differ between two recipes, as nested dicts."""
     left, right = dict(_leaves(one)), dict(_leaves(other))
     return sorted(key for key in {*left, *right} if left.get(key) != right.get(key))
 
@@ -82,18 +86,15 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def bundled_recipes() -> dict[str, Path]:
-    """The recipes that come with solar, by name: in a wheel below the package, else beside src/."""
+    """The recipes that come with solar, by name."""
     package = Path(__file__).parents[1]
-    folders = [package / "recipes", package.parents[1] / "recipes"]
+    folders = [package / "recipes", package.parents[1] / "recipes"]  # in a wheel; beside src/
     found = {file.stem: file for folder in folders for file in folder.glob("*.yaml")}
     return dict(sorted(found.items()))
 
 
 def _found(path: Path) -> Path:
-    """The file itself, or the bundled recipe of that name, with or without `recipes/` and suffix.
-
-    A SolarError with the names nearest to it if there is neither.
-    """
+    """The file, or the bundled recipe of that name, with or without `recipes/` and suffix."""
     if path.exists() and not path.is_dir():
         return path
     bundled = bundled_recipes()
@@ -103,12 +104,8 @@ def _found(path: Path) -> Path:
     if path.is_dir():
         raise SolarError(f"{path} is a folder: name a recipe, a YAML file.")
     near = difflib.get_close_matches(name, bundled, n=3, cutoff=0.6)
-    if not near:
-        raise SolarError(
-            f"There is no recipe {path}: give a YAML file, or a bundled recipe such as "
-            "solar-r18-small."
-        )
-    raise SolarError(f"There is no recipe {path}; the nearest are {', '.join(near)}.")
+    names = f"nearest: {', '.join(near)}" if near else "such as solar-r18-small"
+    raise SolarError(f"There is no recipe {path}: give a YAML file, or a bundled recipe ({names}).")
 
 
 def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
@@ -116,8 +113,6 @@ def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         raise SolarError(f"{path} extends itself.")
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise SolarError(f"There is no recipe {path}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SolarError(f"{path} cannot be read as a recipe ({error}).") from error
     settings = _parse(text, str(path))
@@ -151,7 +146,7 @@ def _yaml() -> Any:
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay settings over others; only what both hold as dicts is merged."""
+    """Merge nested dicts; `above` takes precedence."""
     out = dict(below)
     for key, value in above.items():
         old = out.get(key)
@@ -170,7 +165,7 @@ def _nested(key: str, value: Any) -> dict[str, Any]:
 
 
 def _section(kind: Any) -> Any:
-    """The dataclass in an annotation (itself, or the one beside None), or None."""
+    """The dataclass in an annotation, optional or not, or None."""
     for candidate in (kind, *get_args(kind)):
         if isinstance(candidate, type) and dataclasses.is_dataclass(candidate):
             return candidate
@@ -207,7 +202,7 @@ def _nearest(key: str, allowed: Sequence[str]) -> str:
 
 
 def _value(kind: Any, value: Any, where: str, key: str) -> Any:
-    """A value of the annotated kind, or a SolarError that says what was expected."""
+    """The value converted to the annotated kind; a SolarError if it does not fit."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
@@ -256,7 +251,7 @@ def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
 
 def _tuple(kinds: Sequence[Any], value: Any, where: str, key: str) -> tuple[Any, ...]:
     if kinds == (str, ...) and isinstance(value, str):
-        value = [value]  # data.source=photos means the list of it
+        value = [value]  # data.source=photos
     if value is None:
         value = []
     if not isinstance(value, list | tuple):
@@ -269,7 +264,7 @@ def _tuple(kinds: Sequence[Any], value: Any, where: str, key: str) -> tuple[Any,
 
 
 def _over(make_default: Any, value: Any) -> Any:
-    """A section's settings laid over its default, which may not be that of its dataclass."""
+    """A section's settings over the field's default, which may differ from its dataclass's."""
     default = None if make_default is dataclasses.MISSING else make_default()
     if not dataclasses.is_dataclass(default) or not (value is None or isinstance(value, Mapping)):
         return value
@@ -280,7 +275,9 @@ def _one_of(kinds: Sequence[Any], value: Any, where: str, key: str) -> Any:
     if value is None and type(None) in kinds:
         return None
     wrong = []
-    for kind in (one for one in kinds if one is not type(None)):
+    for kind in kinds:
+        if kind is type(None):
+            continue
         try:
             return _value(kind, value, where, key)
         except SolarError as error:
@@ -295,10 +292,10 @@ def _scalar(kind: Any, value: Any, where: str, key: str) -> Any:
         except ValueError:
             raise _wrong(where, key, value, "a number") from None
     if kind is int and isinstance(value, str) and value.lstrip("-").isdecimal():
-        return int(value)  # the keys of a dict that went through JSON
+        return int(value)  # keys of a dict from JSON
     if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)  # attention: 45 means the layers "45"
-    truth = kind is int and isinstance(value, bool)  # which Python takes for a number
+    truth = kind is int and isinstance(value, bool)  # a bool is an int
     if isinstance(kind, type) and isinstance(value, kind) and not truth:
         return value
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
@@ -313,7 +310,7 @@ def _wrong(where: str, key: str, value: Any, expected: str) -> SolarError:
 
 
 def to_dict(recipe: Any) -> Any:
-    """Nested dicts with every setting of a recipe, those left at their default too."""
+    """Nested dicts with every setting of a recipe, defaults included."""
     if dataclasses.is_dataclass(recipe) and not isinstance(recipe, type):
         names = [field.name for field in dataclasses.fields(recipe)]
         return {name: to_dict(getattr(recipe, name)) for name in names}

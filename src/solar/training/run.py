@@ -1,20 +1,20 @@
-"""A run's folder: its recipe, where it ran, its figures and its checkpoints.
+"""The folder of a run, and the random state that its checkpoints keep.
 
 ```
-recipe.yaml         every setting, those left at their default too
+recipe.yaml         every setting, defaults included
 environment.json    a list: Python, torch and devices of each start
-metrics.jsonl       a line for each call of `log`
+metrics.jsonl       a line per call of `log`
 checkpoints/        step-00000250.pt and so on, the last few; best.pt
-pictures/           what `image` was given
-curves.png          the figures as curves, where matplotlib is installed
-tensorboard/        the same figures, where TensorBoard is installed
+pictures/           from `image`
+curves.png          learning curves, if matplotlib is installed
+tensorboard/        the same figures, if TensorBoard is installed
 ```
 """
 
 import json
 import os
 import platform
-import re
+import random
 import shutil
 import sys
 from collections.abc import Collection
@@ -34,22 +34,19 @@ from solar.training.distributed import started_processes
 from solar.training.recipe import differences, read_recipe, to_dict, write_recipe
 
 State = dict[str, Any]
-_CHECKPOINT = re.compile(r"step-(\d{8})\.pt")
 
 
 class Run:
-    """Where a training run writes, from `with` on; until then nothing is made or changed.
+    """The folder of a training run; `with` opens it, and nothing is written before.
 
-    Going on cuts `metrics.jsonl` back to what it held when the newest checkpoint was written, so
-    that no line is doubled. `resume` on an empty folder starts a run: the same command can be
-    repeated until it is done. A SolarError if the folder holds a run and `resume` is off, or if
-    the recipe has changed in more than the dotted settings of `may_change`.
-
-    `keep` checkpoints are kept beside the best. Of a distributed run one process `writes`.
+    Resuming cuts `metrics.jsonl` back to the newest checkpoint, so that no line is doubled. On an
+    empty folder `resume` starts a run: the same command can be repeated until it is done. A
+    SolarError if the folder holds a run and `resume` is off, or if the recipe differs in other
+    settings (by dotted names) than `may_change`. Only one process of a distributed run `writes`.
 
     Attributes:
-        step: Steps taken when the newest checkpoint was written; 0 for a new run.
-        state: What that checkpoint holds, or None.
+        step: Step of the newest checkpoint; 0 for a new run.
+        state: Content of that checkpoint, or None.
     """
 
     def __init__(
@@ -65,7 +62,7 @@ class Run:
         self.folder, self.recipe, self.keep, self.writes = Path(folder), recipe, keep, writes
         self.step = 0
         self.state: State | None = None
-        self._metrics_bytes = 0  # what the newest checkpoint knows of
+        self._metrics_bytes = 0  # length at the newest checkpoint
         self._tensorboard: Any = None
         self._metrics: Any = None
         self._alone = ExitStack()
@@ -81,10 +78,7 @@ class Run:
             )
 
     def log(self, step: int, **values: float | int | str | bool | None) -> None:
-        """Add a line to `metrics.jsonl`, and its numbers to TensorBoard.
-
-        A number that is not finite is written as null.
-        """
+        """Add a line to `metrics.jsonl`, non-finite numbers as null, and numbers to TensorBoard."""
         if not self.writes:
             return
         infinite = {name for name, n in values.items() if isinstance(n, float) and not isfinite(n)}
@@ -97,7 +91,7 @@ class Run:
                     self._tensorboard.add_scalar(name, value, step)
 
     def image(self, step: int, name: str, pixels: "np.ndarray[Any, np.dtype[np.uint8]]") -> None:
-        """Keep (h, w, 3) pixels as `pictures/NAME.png`, the newest only, and for TensorBoard."""
+        """Write (h, w, 3) pixels to `pictures/NAME.png` and TensorBoard."""
         if not self.writes:
             return
         from PIL import Image
@@ -109,9 +103,9 @@ class Run:
             self._tensorboard.add_image(name, pixels, step, dataformats="HWC")
 
     def save(self, step: int, state: State, *, best: bool = False) -> None:
-        """Write a checkpoint, all or nothing, the best as `best.pt` too; drop the oldest.
+        """Write a checkpoint atomically, the best as `best.pt` too, and delete the oldest.
 
-        A state is tensors, numbers, texts, and lists, tuples and dicts of them.
+        A state is tensors, numbers, strings, and lists, tuples and dicts of them.
         """
         if not self.writes:
             return
@@ -129,18 +123,18 @@ class Run:
             old.unlink(missing_ok=True)
 
     def best(self) -> State | None:
-        """The state last saved as the best, or None."""
+        """The best state, or None."""
         path = self.folder / "checkpoints" / "best.pt"
         return _read_checkpoint(path)["state"] if path.exists() else None
 
     def __enter__(self) -> "Run":
         if not self.writes:
             return self
-        make_folder(self.folder / "checkpoints", complaint=_unmakeable)
+        make_folder(self.folder / "checkpoints")
         busy = f"Another process is training in {self.folder}: wait until it is done."
         self._alone.enter_context(locked(self.folder / LOCK, busy))
         for folder in (self.folder, self.folder / "checkpoints", self.folder / "pictures"):
-            sweep(folder)  # what kills left
+            sweep(folder)  # temporary files of killed runs
         write_recipe(self.recipe, self.folder / "recipe.yaml")
         self._add_environment()
         self._metrics = (self.folder / "metrics.jsonl").open("ab")
@@ -150,12 +144,12 @@ class Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Write out what is still held back, and draw the learning curves."""
+        """Close the files and draw the learning curves."""
         if self._metrics is not None:
             from solar.show.learning import plot_run
 
             self._metrics.close()
-            # A run that could not begin has nothing to draw, and no run is lost for a picture.
+            # A failed run has nothing to draw, and a picture must not fail a good one.
             with suppress(SolarError, OSError):
                 plot_run(self.folder)
         if self._tensorboard is not None:
@@ -163,8 +157,7 @@ class Run:
         self._alone.close()
 
     def _checkpoints(self) -> list[Path]:
-        found = (self.folder / "checkpoints").glob("step-*.pt")
-        return sorted(path for path in found if _CHECKPOINT.fullmatch(path.name))
+        return sorted((self.folder / "checkpoints").glob("step-" + 8 * "[0-9]" + ".pt"))
 
     def _holds_a_run(self) -> bool:
         metrics = self.folder / "metrics.jsonl"
@@ -189,12 +182,8 @@ class Run:
             temporary.write_text(json.dumps([*starts, environment()], indent=2) + "\n")
 
 
-def _unmakeable(folder: Path, error: OSError) -> SolarError:
-    return SolarError(f"{folder.parent} cannot be made: {error.strerror}.")
-
-
 def environment() -> dict[str, Any]:
-    """What a run ran on."""
+    """Versions, devices and command of this process."""
     gpus = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -211,8 +200,40 @@ def environment() -> dict[str, Any]:
     }
 
 
+def seed_everything(seed: int) -> None:
+    """Seed Python, numpy and torch, on every device."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 (libraries may still use it)
+    torch.manual_seed(seed)
+
+
+def capture_random() -> dict[str, Any]:
+    """State of every generator, as tensors and plain values for a checkpoint."""
+    kind, keys, position, has_gauss, gauss = np.random.get_state()  # noqa: NPY002
+    version, internal, gauss_next = random.getstate()
+    words = torch.from_numpy(np.asarray(keys).astype(np.int64))
+    return {
+        "python": [version, torch.tensor(internal, dtype=torch.int64), gauss_next],
+        "numpy": [str(kind), words, int(position), int(has_gauss), float(gauss)],
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def restore_random(state: dict[str, Any]) -> None:
+    """The inverse of `capture_random`; with another number of GPUs theirs are left alone."""
+    version, internal, gauss_next = state["python"]
+    random.setstate((version, tuple(internal.tolist()), gauss_next))
+    kind, keys, position, has_gauss, gauss = state["numpy"]
+    words = keys.numpy().astype(np.uint32)
+    np.random.set_state((kind, words, position, has_gauss, gauss))  # noqa: NPY002
+    torch.set_rng_state(state["torch"].cpu())
+    if torch.cuda.is_available() and len(state["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all([gpu.cpu() for gpu in state["cuda"]])
+
+
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """Every line of a run's `metrics.jsonl` but a last one cut short; a SolarError without one."""
+    """The lines of a run's `metrics.jsonl`, without a last one that was cut short."""
     path = Path(folder) / "metrics.jsonl"
     if not path.exists():
         raise SolarError(f"{folder} holds no run: there is no metrics.jsonl.")
@@ -222,7 +243,7 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
 def _read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file can make the reader fail in any way at all
+    except Exception as error:  # a damaged file can make torch fail in any way
         raise SolarError(
             f"{path} is damaged or not a checkpoint: delete it to continue from the previous one."
         ) from error

@@ -1,20 +1,21 @@
-"""Settings that every kind of training shares; a task's own recipe extends them."""
+"""Settings that all tasks share; the recipe of a task extends them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import cos, exp, pi
 from operator import attrgetter
 from typing import Any, Literal
 
 import torch
 
 from solar.errors import SolarError
-from solar.training.schedule import Schedule
+from solar.training.recipe import check_range
 
 
 @dataclass(frozen=True)
 class Data:
-    """What to train on: photos, as the task takes them."""
+    """What to train on; the task says what a source may be."""
 
     source: tuple[str, ...]
 
@@ -25,14 +26,14 @@ class Data:
 
 @dataclass(frozen=True)
 class Optimiser:
-    """How weights move.
+    """The optimiser.
 
     Attributes:
         kind: adam (its weight decay is L2), adamw or sgd.
         lr: The largest learning rate.
-        weight_decay: Of all weights, unless the task says otherwise.
-        momentum: Of sgd, like `dampening` and `nesterov`.
-        clip: Longest gradient.
+        weight_decay: Of all weights, unless the task excepts some.
+        momentum: For sgd, like `dampening` and `nesterov`.
+        clip: Largest norm of the gradient.
     """
 
     kind: Literal["adam", "adamw", "sgd"] = "adam"
@@ -44,7 +45,7 @@ class Optimiser:
     clip: float | None = None
 
     def build(self, groups: list[dict[str, Any]], device: torch.device) -> torch.optim.Optimizer:
-        """A torch optimiser over groups of parameters; on a GPU one kernel updates all weights."""
+        """A torch optimiser over parameter groups, fused on a GPU."""
         common: dict[str, Any] = {"lr": self.lr, "weight_decay": self.weight_decay}
         common["fused"] = device.type == "cuda" or None
         if self.kind == "sgd":
@@ -54,15 +55,59 @@ class Optimiser:
 
 
 @dataclass(frozen=True)
+class Schedule:
+    """How the learning rate falls.
+
+    Attributes:
+        kind: "exponential" multiplies by exp(-decay) after every epoch, as the published code
+            does; "cosine" and "linear" fall with every step to `final`; "constant" stays.
+        decay: For "exponential". The paper's "decay rate 0.01" is this.
+        warmup: Steps in which the rate rises to its first value.
+        final: Rate at the end, as a share of the first value ("cosine" and "linear").
+    """
+
+    kind: Literal["exponential", "cosine", "linear", "constant"] = "exponential"
+    decay: float = 0.01
+    warmup: int = 0
+    final: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_range("schedule.warmup", self.warmup, 0)
+        check_range("schedule.final", self.final, 0, 1)
+
+    def factor(self, step: int, *, steps: int, steps_per_epoch: int = 1) -> float:
+        """Factor of the base rates for a step, counted from 0.
+
+        Example:
+            >>> round(Schedule().factor(50 * 250, steps=25000, steps_per_epoch=250), 4)
+            0.6065
+        """
+        if step < self.warmup:
+            return (step + 1) / (self.warmup + 1)
+        if self.kind == "constant":
+            return 1.0
+        if self.kind == "exponential":
+            return exp(-self.decay * (step // steps_per_epoch))
+        done = min(1.0, (step - self.warmup) / max(1, steps - self.warmup))
+        left = 1 - done if self.kind == "linear" else (1 + cos(pi * done)) / 2
+        return self.final + (1 - self.final) * left
+
+    def apply(self, optimiser: Any, step: int, *, steps: int, steps_per_epoch: int = 1) -> None:
+        """Set the rate of every parameter group; a group's first rate is its `base_lr`."""
+        factor = self.factor(step, steps=steps, steps_per_epoch=steps_per_epoch)
+        for group in optimiser.param_groups:
+            group["lr"] = group.setdefault("base_lr", group["lr"]) * factor
+
+
+@dataclass(frozen=True)
 class Compute:
     """How to compute; the result stays the same up to rounding.
 
     Attributes:
-        device: cpu or cuda; found out if not given.
+        device: cpu or cuda; auto-detected by default.
         precision: "auto" is bf16 on a GPU and float32 elsewhere; losses are always
-            float32. "bf16" also works on CPUs that have fast bfloat16 instructions; some that
-            claim to have them crash.
-        compile: Let torch compile the network: a minute at the start, then faster steps.
+            float32. "bf16" also works on CPUs with bfloat16 instructions, though some crash.
+        compile: Compile the network with torch: a minute at the start, then faster steps.
     """
 
     device: Literal["cpu", "cuda"] | None = None
@@ -70,12 +115,12 @@ class Compute:
     compile: bool = False
 
     def half(self, device: torch.device) -> bool:
-        """Whether a network on this device computes in bfloat16."""
+        """Whether to compute in bfloat16 on this device."""
         return self.precision == "bf16" or (self.precision == "auto" and device.type == "cuda")
 
     @contextmanager
     def computing(self, device: torch.device) -> Iterator[None]:
-        """Compute in this precision inside the block; "float32" is no less than that."""
+        """Compute in this precision inside the block; "float32" turns TF32 off."""
         half = self.half(device)
         backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
         before = [backend.allow_tf32 for backend in backends]
@@ -95,7 +140,7 @@ class Validation:
 
     Attributes:
         source: What to validate on.
-        every: Steps from one validation to the next, of which one is at the end.
+        every: Steps between validations; there is always one at the end.
     """
 
     source: tuple[str, ...] = ()
@@ -107,8 +152,8 @@ class PhotoValidation(Validation):
     """Chooses the best state by mAP on labelled photos.
 
     Attributes:
-        source: A folder, tar shards, a CSV; or a .json or published .pkl with a held-out part,
-            which is then used.
+        source: A folder, tar shards, a CSV; or a .json or published .pkl, of which the held-out
+            part is used.
         size: Longest side of a photo.
         scales: Scales to average.
     """
@@ -119,18 +164,18 @@ class PhotoValidation(Validation):
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What every training has; a task adds its data, network and loss.
+    """Common settings; a task adds its data, network and loss.
 
     Attributes:
         batch: Examples per step, over all processes.
-        steps: Of the whole run, however often it is interrupted.
-        seconds: Stop with a checkpoint after so long, for a machine that is lent for minutes.
-        seed: Of everything random.
-        ema: Decay of a running average of the weights, which is then what is validated and saved;
-            null or 0: none.
-        save_every: Steps between checkpoints, beside those after a validation; 0: none.
+        steps: Of the whole run, including interrupted parts.
+        seconds: Stop with a checkpoint after this time.
+        seed: Of all random numbers.
+        ema: Decay of a running average of the weights, which is then validated and saved; null or
+            0: none.
+        save_every: Steps between checkpoints, in addition to those after a validation; 0: none.
         keep: Checkpoints to keep beside the best.
-        log_every: Steps between lines of metrics, beside those of checkpoints.
+        log_every: Steps between lines of metrics; every checkpoint also writes one.
     """
 
     task: str = ""
@@ -153,12 +198,10 @@ class Recipe:
             raise SolarError(f"ema must be from 0 to below 1, not {self.ema:g}.")
 
     def check_positive(self, *names: str) -> None:
-        """Make sure that settings, by their dotted names, are 1 or more, or None."""
+        """Refuse settings, by their dotted names, that are below 1."""
         for name in names:
-            value = attrgetter(name)(self)
-            if value is not None and value < 1:
-                raise SolarError(f"{name} must be 1 or more, not {value}.")
+            check_range(name, attrgetter(name)(self), 1)
 
     def may_change(self) -> tuple[str, ...]:
-        """Settings in which a resumed run may differ: none of them changes what comes out."""
+        """Settings that may change when a run is resumed: none affects the result."""
         return ("seconds", "keep", "save_every", "log_every", "compute.device", "compute.compile")

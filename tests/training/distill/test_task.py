@@ -229,7 +229,7 @@ def test_a_loss_that_is_no_number_stops_the_run(
     photos: Path, teacher: Path, tmp_path: Path
 ) -> None:
     wild = recipe(photos, teacher, "optimiser.lr=1e30", "optimiser.clip=null")
-    with pytest.raises(SolarError, match=r"The loss is nan at step .*Lower optimiser\.lr"):
+    with pytest.raises(SolarError, match=r"nan at step .*optimiser\.lr"):
         distill(wild, run=tmp_path)
 
 
@@ -243,22 +243,22 @@ def test_a_loss_that_is_no_number_stops_the_run(
         (["photos", "student.size=8"], r"student\.size must be 32 or more"),
         (
             ["photos", "warmup_projections=5000"],
-            "warmup_projections must be 0 or more",
+            "warmup_projections",
         ),
         (["photos", "landmarks.photos=9"], "must be a multiple of landmarks.each"),
         (["photos", "landmarks.more={a/: 1}"], "landmarks.more must ask for 2"),
         (["photos", "student.whitening=places"], "student.whitening places needs landmarks"),
         (["photos", "whiten_teacher=2"], "whiten_teacher must be from 0 to 1"),
         (["photos", "tune.steps=9"], "tune.steps needs whiten_teacher above 0"),
-        (["photos", "tune.steps=-1"], "tune.steps must be 0 or more"),
+        (["photos", "tune.steps=-1"], r"tune\.steps"),
         (
             ["photos", "whiten_teacher=0.5", "student.whitening=teacher"],
-            "for one teacher, taken as it is",
+            "whiten_teacher",
         ),
-        (["photos", "student.dim=8"], r"student\.dim is for student\.whitening pca"),
-        (["photos", "studnet.dim=8"], r"no setting 'studnet"),
-        (["a.yaml", "b.yml"], "Two recipes are given"),
-        (["distill-r18", "distill-toy"], "Two recipes are given"),
+        (["photos", "student.dim=8"], r"student\.dim"),
+        (["photos", "studnet.dim=8"], r"'studnet"),
+        (["a.yaml", "b.yml"], "a.yaml and b.yml"),
+        (["distill-r18", "distill-toy"], "distill-r18 and distill-toy"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(arguments: list[str], complaint: str) -> None:
@@ -364,8 +364,8 @@ def test_landmarks_that_no_photo_has_are_refused(
     photos: Path, teacher: Path, tmp_path: Path
 ) -> None:
     for option, told in (
-        ("landmarks.start=nowhere/", "landmarks.start is 'nowhere/'"),
-        ("landmarks.more={nowhere/: 4}", "A kind of landmarks.more is 'nowhere/'"),
+        ("landmarks.start=nowhere/", "landmarks.start"),
+        ("landmarks.more={nowhere/: 4}", "landmarks.more"),
     ):
         with pytest.raises(SolarError, match=re.escape(told)):
             distill(contrasting(photos, teacher, option), run=tmp_path)

@@ -59,19 +59,19 @@ def test_a_program_without_a_map_is_refused(tmp_path: Path) -> None:
     flat = torchscript(
         tmp_path / "flat.ts", nn.Sequential(Filters(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     )
-    with pytest.raises(SolarError, match=r"gives \(2, 24\) for two images, not a feature map"):
+    with pytest.raises(SolarError, match=r"\(2, 24\)"):
         load_teacher(flat, sizes=(64,))
 
 
 def test_a_program_for_another_size_is_refused(tmp_path: Path) -> None:
     fixed = exported(tmp_path / "fixed.pt2", fixed=True)
-    with pytest.raises(SolarError, match="does not take two images of 128 × 128"):
+    with pytest.raises(SolarError, match="128 × 128"):
         load_teacher(fixed, sizes=(128,))
 
 
 def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.pt2").write_bytes(b"nothing")
-    with pytest.raises(SolarError, match=r"broken\.pt2 is not a program"):
+    with pytest.raises(SolarError, match=r"broken\.pt2"):
         load_teacher(tmp_path / "broken.pt2")
 
 
@@ -101,7 +101,7 @@ def test_a_whitened_teacher_sees_how_photos_differ(tmp_path: Path) -> None:
     seen = [teacher(batch) for batch in photos]
     maps = torch.cat([features for features, _ in seen])
     assert maps.mean(dim=(0, 2, 3)).abs().max() < 1e-4
-    plain = torch.cat([teacher.look(batch) for batch in photos])
+    plain = torch.cat([teacher.features(batch) for batch in photos])
     expected = plain.std(dim=(0, 2, 3), correction=0).sqrt()
     lively = expected > 0.1 * expected.max()
     assert torch.allclose(

@@ -21,7 +21,7 @@ from solar.training.recipe import read_recipe
 from solar.training.run import read_metrics
 from solar.training.shared_recipe import Optimiser
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[3] / "recipes"
 
 
 def toy_patches(points: int, views: int, side: int, seed: int = 0) -> np.ndarray:
@@ -96,14 +96,14 @@ def test_a_small_network_becomes_like_its_teacher_who_looks_at_a_batch_once(
 
 
 def test_a_teacher_is_not_imitated_less_than_not_at_all() -> None:
-    with pytest.raises(SolarError, match=r"teacher\.weight and teacher\.batches must be 0 or more"):
+    with pytest.raises(SolarError, match=r"teacher\.(weight|batches)"):
         PatchTeacher("solar-local-345", weight=-1)
 
 
 def test_a_teacher_for_photos_is_refused(tmp_path: Path, tour: Path) -> None:
     teacher = tmp_path / "photos.safetensors"
     save(RetrievalNet(RetrievalConfig("resnet18")), teacher)
-    with pytest.raises(SolarError, match="does not describe patches"):
+    with pytest.raises(SolarError, match=r"teacher\.model"):
         train(recipe_file(tmp_path, tour), [f"teacher.model={teacher}"], run=tmp_path / "run")
 
 
@@ -150,7 +150,7 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
 ) -> None:
     recipe = recipe_file(tmp_path, tour, "save_every: 1\n")
     wild = ["optimiser.kind=sgd", "optimiser.lr=1e38"]
-    with pytest.raises(SolarError, match=r"Lower optimiser\.lr"):
+    with pytest.raises(SolarError, match=r"optimiser\.lr"):
         train(recipe, wild, run=tmp_path / "run")
     assert not (tmp_path / "run" / "best.safetensors").exists()
     for path in (tmp_path / "run" / "checkpoints").glob("*.pt"):
@@ -168,9 +168,9 @@ def test_a_run_ends_when_its_time_is_over(tmp_path: Path, tour: Path) -> None:
 def test_the_best_state_on_other_subsets_is_kept(
     tmp_path: Path, tour: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import solar.training.patches.data as patch_data
+    import solar.training.patches.task as patch_task
 
-    monkeypatch.setattr(patch_data, "PAIRS", 48)
+    monkeypatch.setattr(patch_task, "PAIRS", 48)
     text = f"validation: {{source: {tour}, parts: [notredame], every: 1}}\n"
     summary = train(recipe_file(tmp_path, tour, text), run=tmp_path / "run")
     rates = [line["FPR95"] for line in read_metrics(tmp_path / "run") if "FPR95" in line]

@@ -24,7 +24,7 @@ from solar.training.retrieval.classification import (
     epoch_order,
     place_similarity,
 )
-from solar.training.retrieval.place_recipe import PlaceRecipe
+from solar.training.retrieval.recipe import PlaceRecipe
 from solar.training.run import read_metrics
 
 SMALL: dict[str, Any] = {
@@ -213,7 +213,7 @@ def test_a_collapse_is_told(landmarks: Path, tmp_path: Path) -> None:
     loss = {"second_order": 1000}
     work = trainer(landmarks, tmp_path, loss=loss, each=2, epochs=20, stop_on_collapse=True)
     work.monitor = CollapseMonitor(stop=True, window=4, advice="Lower loss.margin.")
-    with pytest.raises(SolarError, match=r"Descriptors have collapsed.* Lower loss\.margin"):
+    with pytest.raises(SolarError, match=r"collapsed.* loss\.margin"):
         work.fit()
 
 
@@ -250,13 +250,16 @@ def test_negatives_of_the_second_order_loss_are_the_nearest_of_other_places() ->
     ("changes", "complaint"),
     [
         ({"loss": {"kind": "triplet"}}, "loss.kind must be one of arcface, cosface, curricular"),
-        ({"loss": {"margin": -1}}, "loss.margin must be 0 or more"),
-        ({"loss": {"second_order": 1}}, "set each=2 or more"),
-        ({"each": 3}, "choose a multiple, such as batch=48"),
-        ({"batch": 64}, "An epoch has 32 photos, but a batch needs 64: set batch=32 or less"),
-        ({"network": {"backbone": "tiny", "whitening_from": "learn"}}, "set it to pca, or name"),
-        ({"images": {"min_area": 0}}, "images.min_area must be above 0"),
-        ({"mining": {}}, "there is no setting 'mining'"),
+        ({"loss": {"margin": -1}}, r"loss\.margin"),
+        ({"loss": {"second_order": 1}}, "each=2"),
+        ({"each": 3}, "batch=48"),
+        ({"batch": 64}, r"32.* 64.* batch=32"),
+        (
+            {"network": {"backbone": "tiny", "whitening_from": "learn"}},
+            r"whitening_from=learn.* pca",
+        ),
+        ({"images": {"min_area": 0}}, r"images\.min_area"),
+        ({"mining": {}}, "'mining'"),
     ],
 )
 def test_a_mistake_is_one_sentence(

@@ -210,9 +210,7 @@ def test_no_gradient_is_kept() -> None:
 
 def test_too_few_landmarks_are_told() -> None:
     queries, pool = unit_rows(0, 2, 4), unit_rows(1, 50, 4)
-    with pytest.raises(
-        SolarError, match="The pool holds 4 other landmarks, but 5 negatives are asked for"
-    ):
+    with pytest.raises(SolarError, match=r"4 other landmarks.* 5 negatives"):
         mine(queries, torch.tensor([99, 3]), pool, torch.arange(50) % 5)
     # Without a query of these landmarks five are enough.
     assert mine(queries, torch.tensor([99, 98]), pool, torch.arange(50) % 5).shape == (2, 5)
@@ -222,22 +220,6 @@ def test_descriptors_that_are_not_numbers_are_told() -> None:
     queries = torch.full((2, 4), torch.nan)
     with pytest.raises(SolarError, match="not finite"):
         mine(queries, torch.arange(2), unit_rows(1, 50, 4), torch.arange(50))
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"style": "soft"}, "There is no mining style 'soft': choose hardest or semi-hard"),
-        ({"style": "semi-hard"}, "needs the descriptors of the positives"),
-        ({"min_distance": -0.1}, r"min_distance must be from 0 to less than 2, not -0\.1"),
-        ({"negatives": 0}, "at least one negative"),
-        ({"chunk": 0}, "one query at a time"),
-        ({"positives": torch.zeros(3, 4)}, r"but got \(2, 4\), \(2,\).* and \(3, 4\)"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(options: dict[str, object], complaint: str) -> None:
-    with pytest.raises(SolarError, match=complaint):
-        mine(unit_rows(0, 2, 4), torch.arange(2), unit_rows(1, 9, 4), torch.arange(9), **options)
 
 
 def drawn(seed: int, **options: int) -> Draw:
@@ -298,11 +280,3 @@ def test_tuples_are_photos() -> None:
     draw = Draw(torch.tensor([5, 6]), torch.tensor([7, 8]), torch.tensor([10, 20, 30]))
     mined = torch.tensor([[2, 0], [1, 2]])
     assert draw.tuples(mined).tolist() == [[5, 7, 30, 10], [6, 8, 20, 30]]
-
-
-def test_query_without_positive_is_told() -> None:
-    generator = torch.Generator().manual_seed(0)
-    with pytest.raises(SolarError, match="Photo 4 cannot be a query"):
-        draw_epoch(np.array([4]), [np.array([], np.int64)], 10, generator=generator)
-    with pytest.raises(SolarError, match="there are 0 queries"):
-        draw_epoch(np.array([], np.int64), [], 10, generator=generator)

@@ -17,14 +17,12 @@ from solar.nn.delf import Delf
 from solar.nn.local_pooling import How
 from solar.training.recipe import build, read_recipe
 from solar.training.retrieval.classification import PlaceTrainer
-from solar.training.retrieval.local_whitening import start_local_whitening
-from solar.training.retrieval.network import build_network
-from solar.training.retrieval.place_recipe import PlaceRecipe
-from solar.training.retrieval.recipe import RetrievalRecipe
+from solar.training.retrieval.network import build_network, start_local_whitening
+from solar.training.retrieval.recipe import PlaceRecipe, RetrievalRecipe
 from solar.training.retrieval.task import RetrievalTrainer
 from solar.training.run import read_metrics
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[3] / "recipes"
 HOW: dict[str, Any] = {
     "network": {"backbone": "tiny", "pooling": "how", "whitening": False, "whitening_from": "pca"},
     "images": {"size": 64, "threads": 2},
@@ -91,7 +89,7 @@ def test_the_whitening_makes_the_strongest_descriptors_white() -> None:
     varies = covariance.diagonal() > 0.5
     assert varies.sum() > 8
     assert (covariance[varies][:, varies] - torch.eye(int(varies.sum()))).abs().max() < 1e-2
-    with pytest.raises(SolarError, match="0 local descriptors are too few"):
+    with pytest.raises(SolarError, match="0 local descriptors"):
         start_local_whitening(net, [None])
 
 
@@ -119,7 +117,7 @@ def test_what_how_cannot_be_whitened_by(landmarks: Path, tmp_path: Path) -> None
     network = {**HOW["network"], "whitening_from": "learn"}
     settings = {**HOW, "network": network, "data": {"source": [str(landmarks)]}}
     recipe = build(RetrievalRecipe, settings, "a test")
-    with pytest.raises(SolarError, match="whitened by pca, not by learn"):
+    with pytest.raises(SolarError, match=r"pca.* learn"):
         RetrievalTrainer(recipe, tmp_path / "run").fit()
 
 

@@ -9,9 +9,10 @@ from solar.datasets.labelled.sources import TrainingSet, read_training_set
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.training.recipe import build
 from solar.training.retrieval.loader import Loader
-from solar.training.retrieval.miner import Miner, contact_sheet, similarity
 from solar.training.retrieval.network import parameter_groups
+from solar.training.retrieval.photo_trainer import contact_sheet
 from solar.training.retrieval.recipe import RetrievalCompute, RetrievalRecipe
+from solar.training.retrieval.task import Miner, similarity
 from solar.training.retrieval.trainable import TrainableNet
 
 CPU = torch.device("cpu")

@@ -62,12 +62,12 @@ def test_stages_of_the_backbone_can_learn_at_their_own_rate(net: RetrievalNet) -
 
 
 def test_an_unknown_stage_is_named(net: RetrievalNet) -> None:
-    with pytest.raises(SolarError, match="no 'conv5'"):
+    with pytest.raises(SolarError, match="'conv5'"):
         parameter_groups(net, RetrievalOptimiser(backbone={"conv5": 1}))
 
 
 def test_nothing_to_learn_is_an_error(net: RetrievalNet) -> None:
-    with pytest.raises(SolarError, match="Nothing is trained"):
+    with pytest.raises(SolarError, match="factor"):
         parameter_groups(net, RetrievalOptimiser(attention=0, pooling=0, whitening=0))
 
 
@@ -195,9 +195,9 @@ def test_a_pretrained_backbone_is_taken_from_its_folder(vit: Path) -> None:
     plain = solar.load(vit, device="cpu").backbone.encoder.state_dict()
     own = net.backbone.encoder.state_dict()
     assert all(torch.equal(own[name], value) for name, value in plain.items())
-    with pytest.raises(SolarError, match="There is no backbone 'nowhere/dinov2'"):
+    with pytest.raises(SolarError, match="'nowhere/dinov2'"):
         build_network(NetworkStart(backbone="nowhere/dinov2"))
-    with pytest.raises(SolarError, match="Attention goes after layers 4 of a dinov2, not 5"):
+    with pytest.raises(SolarError, match=r"layers 4 of a dinov2.* 5"):
         build_network(NetworkStart(backbone=str(vit), attention="45"))
 
 
@@ -244,5 +244,5 @@ def test_a_vision_transformer_is_frozen_in_part_or_learns_by_layers(
 
 def test_layers_that_a_vision_transformer_lacks_are_named(vit: Path) -> None:
     net, _ = build_network(NetworkStart(backbone=str(vit)))
-    with pytest.raises(SolarError, match="no 'layer3'; choose all, embeddings, layer1, layer2"):
+    with pytest.raises(SolarError, match=r"'layer3'.* all, embeddings, layer1, layer2"):
         parameter_groups(net, RetrievalOptimiser(backbone={"layer3": 1}))

@@ -27,7 +27,7 @@ from solar.training.retrieval.recipe import RetrievalRecipe
 from solar.training.retrieval.task import RetrievalTrainer
 from solar.training.run import read_metrics
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[3] / "recipes"
 # What the paper trains, small: two steps an epoch, a few seconds in all.
 SMALL = {
     "network": {"backbone": "resnet18", "attention": "45", "dim": 32, "whitening_from": "pca"},
@@ -256,7 +256,7 @@ def test_a_batch_that_cannot_be_shared_is_refused(
     from solar.training import distributed
 
     monkeypatch.setattr(distributed, "world", lambda: distributed.World(0, 3, 0))
-    with pytest.raises(SolarError, match="cannot be shared by 3 processes"):
+    with pytest.raises(SolarError, match="3 processes"):
         trainer(landmarks, tmp_path / "run")
 
 
@@ -270,7 +270,7 @@ def test_a_loss_that_is_no_number_keeps_the_last_good_checkpoint(
         return plain(rows * float("nan") if work.step == 3 else rows, landmarks)
 
     monkeypatch.setattr(work, "_loss", spoilt)
-    with pytest.raises(SolarError, match="The loss is nan at step 4"):
+    with pytest.raises(SolarError, match=r"loss is nan.* step 4"):
         work.fit()
     newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*.pt"))[-1]
     state = torch.load(newest, weights_only=True)["state"]

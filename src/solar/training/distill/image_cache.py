@@ -1,14 +1,14 @@
 """Unlabelled photos, decoded once and kept in memory for training.
 
-A photo is squashed into a square and its aspect ratio kept beside it. So all have one shape, a
-batch is a single look-up on the device, nothing is cut off before training chooses its crops, and
-`solar.training.augment` undoes the squashing when it resamples the photo anyway.
+A photo is squashed into a square, and its aspect ratio is kept. So all have one shape, a batch is
+a single look-up on the device, and crops may be anywhere; `solar.training.augment` undoes the
+squashing when it resamples the photo.
 """
 
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from solar.datasets.seeds import generator
+from solar.describe.prefetch import ahead
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.images import Photos, find_photos, image_size
@@ -28,10 +29,10 @@ from solar.training.distill.square_decoding import fill, square
 
 Cache = Literal["device", "host", "none"]
 
-_PEEK = 16  # photos of a source that are asked for their size
-_CHUNK = 256  # photos a task of a process
+_PEEK = 16  # photos of a source whose size is read
+_CHUNK = 256  # photos per task of a process
 _WORTH_PROCESSES = 2000  # below, threads are done before processes have started
-_AHEAD = 3  # steps looked up before they are asked for
+_AHEAD = 2  # steps looked up in advance
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Squares:
     """Photos squashed into squares."""
 
     pixels: Tensor  # (b, 3, side, side) bytes
-    aspects: Tensor  # (b,) width over height of the photos as they were; on the CPU
+    aspects: Tensor  # (b,) width over height of the original photos; on the CPU
 
 
 class ImageCache:
@@ -48,8 +49,8 @@ class ImageCache:
     def __init__(
         self, photos: Photos, side: int, *, cache: Cache, device: torch.device, workers: int
     ) -> None:
-        self.photos, self.side = photos, side  # after `fill`, those that could be read
-        self.failures: list[tuple[str, str]] = []  # name and reason of the others
+        self.photos, self.side = photos, side  # after `fill` only readable ones
+        self.failures: list[tuple[str, str]] = []  # name and reason
         self._cache, self._device, self._workers = cache, device, workers
         self._pixels: Tensor | None = None
         self._aspects = torch.ones(len(photos))
@@ -72,9 +73,9 @@ class ImageCache:
         return Squares(pixels.movedim(-1, 1), aspects)
 
     def fill(self, advance: Callable[[int], None]) -> None:
-        """Decode everything, unless nothing is to be kept; what cannot be read is left out.
+        """Decode all photos, unless the cache is "none"; unreadable ones are dropped.
 
-        A SolarError if no photo can be read, or if a process that decodes them was killed.
+        A SolarError if no photo can be read, or if a decoding process was killed.
         """
         if self._cache == "none":
             return
@@ -91,7 +92,7 @@ class ImageCache:
                 raise SolarError(f"No photo could be read; the first was {name}: {why}")
             self.photos = self.photos.select(good.tolist())
             self._aspects = torch.tensor(aspects)[good]
-            # A copy of the file's pages: read once, in order, by whatever device it is.
+            # Copy the pages of the file in order.
             at = self._device if self._cache == "device" else torch.device("cpu")
             self._pixels = torch.empty((len(good), *shape[1:]), dtype=torch.uint8, device=at)
             for start in range(0, len(good), 1 << 14):
@@ -108,10 +109,10 @@ class ImageCache:
         reasons: list[str | None] = []
         try:
             with self._executor() as pool:
-                for told in pool.map(fill, [file] * len(parts), starts, parts):
-                    aspects += told[0]
-                    reasons += told[1]
-                    advance(len(told[0]))
+                for ratios, errors in pool.map(fill, [file] * len(parts), starts, parts):
+                    aspects += ratios
+                    reasons += errors
+                    advance(len(ratios))
         except BrokenProcessPool as error:
             raise SolarError(
                 "A process that decodes photos was killed: free some memory, or use fewer workers."
@@ -121,13 +122,13 @@ class ImageCache:
     def _executor(self) -> Executor:
         if self._workers == 1 or len(self.photos) < _WORTH_PROCESSES:
             return ThreadPoolExecutor(self._workers)
-        # Started afresh: a copy of a process that holds a GPU or threads may hang.
+        # A forked process that holds a GPU or threads may hang.
         return ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"))
 
     def _decode(self, numbers: list[int]) -> tuple[Tensor, Tensor]:
         with ThreadPoolExecutor(self._workers) as pool:
             found = list(pool.map(lambda n: square(self.photos, n, self.side), numbers))
-        pixels = torch.from_numpy(np.stack([one for one, _ in found]))
+        pixels = torch.from_numpy(np.stack([photo for photo, _ in found]))
         return pixels, torch.tensor([aspect for _, aspect in found])
 
 
@@ -140,19 +141,19 @@ def cache_images(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> list[ImageCache]:
-    """Read photos, each source at `size` or at what its own photos have if that is less.
+    """Read photos, each source at `size`, or at the size of its photos if that is less.
 
     Args:
         sources: Folders, `.txt` lists, `.tar` shards or photos.
         size: Largest side of a stored square. 118,000 photos take 9 GB at 160 and 18 GB at 224.
         cache: Keep the pixels on the "device", on the "host", or decode at each look-up ("none").
-        device: Where `ImageCache.select` gives them.
-        workers: Processes (threads for few photos) that decode; default: one per core.
+        device: Of the results of `ImageCache.select`.
+        workers: Decoding processes (threads for few photos); default: one per core.
         progress: Called after every few photos.
 
     Returns:
-        One for each stored size that occurs, in the order of the sources. A SolarError if there is
-        no such source, or nothing in it can be read.
+        One cache per stored size, in the order of the sources. A SolarError if a source does not
+        exist or has no readable photo.
     """
     by_side: dict[int, list[Photos]] = {}
     for source in sources:
@@ -164,32 +165,34 @@ def cache_images(
         for side, parts in by_side.items()
     ]
     advance = counted(progress, "Reading photos", sum(map(len, caches)))
-    for one in caches:
-        one.fill(advance)
+    for images in caches:
+        images.fill(advance)
     return caches
 
 
 class Order:
-    """Which photos a step sees: all of them, shuffled, then all of them in another order.
+    """The photos of each step, numbered through all caches and shuffled anew in each epoch.
 
-    The caches' photos are numbered through; an epoch has those whose names start with a key of
-    `repeat` as often as its value says.
+    Photos whose names start with a key of `repeat` occur that many times per epoch.
     """
 
     def __init__(
         self, caches: Sequence[ImageCache], repeat: dict[str, int], batch: int, seed: int
     ) -> None:
-        names = [name for one in caches for name in one.photos.names]
-        unknown = [start for start in repeat if not any(n.startswith(start) for n in names)]
-        if unknown:
-            raise SolarError(f"data.repeat names {unknown[0]!r}, but no photo name starts with it.")
-        times = [_times(name, repeat) for name in names]
+        names = [name for images in caches for name in images.photos.names]
+        times = [1] * len(names)
+        for start, repeats in repeat.items():
+            matching = [n for n, name in enumerate(names) if name.startswith(start)]
+            if not matching:
+                raise SolarError(f"data.repeat names {start!r}, but no photo name starts with it.")
+            for n in matching:
+                times[n] = max(times[n], repeats)
         self._numbers = torch.arange(len(names)).repeat_interleave(torch.tensor(times))
         self.epoch, self._batch, self._seed = len(self._numbers), batch, seed
         self._shuffled = lru_cache(2)(self._shuffle)
 
     def __call__(self, step: int) -> Tensor:
-        """Numbers (batch,) of the photos of a step."""
+        """The photos (batch,) of a step."""
         found: list[Tensor] = []
         start = step * self._batch
         while (missing := self._batch - sum(map(len, found))) > 0:
@@ -206,11 +209,9 @@ class Order:
 def batches(
     caches: Sequence[ImageCache], numbers: Callable[[int], Tensor], first: int, last: int
 ) -> Iterator[list[Squares]]:
-    """Look up the photos of steps `first` to `last` − 1, a few steps ahead of the one that asks.
+    """Look up the photos of steps `first` to `last` − 1 in advance, a list by cache for each step.
 
-    Yields:
-        For each step the photos of each cache that has some in it. `numbers` gives those of a step,
-        numbered through in the order of the caches.
+    `numbers` gives the photos of a step, numbered through all caches.
     """
     starts = np.cumsum([0, *map(len, caches)])
 
@@ -218,23 +219,11 @@ def batches(
         wanted = numbers(step)
         which = torch.from_numpy(np.searchsorted(starts[1:], wanted.numpy(), side="right"))
         parts = [wanted[which == n] - int(starts[n]) for n in range(len(caches))]
-        return [one.select(part) for one, part in zip(caches, parts, strict=True) if len(part)]
+        pairs = zip(caches, parts, strict=True)
+        return [images.select(part) for images, part in pairs if len(part)]
 
-    # One thread: steps come in order, and each look-up may use several threads of its own.
-    with ThreadPoolExecutor(1) as pool:
-        waiting: list[Future[list[Squares]]] = []
-        try:
-            for step in range(first, last):
-                while len(waiting) < _AHEAD and step + len(waiting) < last:
-                    waiting.append(pool.submit(look_up, step + len(waiting)))
-                yield waiting.pop(0).result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def _times(name: str, repeat: dict[str, int]) -> int:
-    return max((times for start, times in repeat.items() if name.startswith(start)), default=1)
+    # One thread, as each look-up may use several.
+    return ahead(look_up, range(first, last), 1, _AHEAD)
 
 
 def _joined(parts: Sequence[Photos]) -> Photos:
@@ -245,11 +234,11 @@ def _joined(parts: Sequence[Photos]) -> Photos:
 
 
 def _largest(photos: Photos, otherwise: int) -> int:
-    """The longest side among the first few photos of a source, if any can be read."""
+    """The longest side among the first few readable photos of a source."""
     sides = []
     for number in range(min(_PEEK, len(photos))):
         try:
             sides.append(max(image_size(photos.read(number))))
         except SolarError:
-            continue  # told about when it is decoded
+            continue  # reported when it is decoded
     return max(sides, default=otherwise)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from solar.losses import info_nce, nearest_negatives, second_order
+from solar.losses import info_nce, second_order_of_views
 from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at, retrieval_model
 from solar.nn import GeM, l2_normalize
 from solar.training.distill.recipe import DistillLoss, Student
@@ -17,7 +17,7 @@ from solar.training.retrieval.network import take_backbone
 
 
 class Imitator(nn.Module):
-    """A student, without whitening, and layers that take what it sees to what its teacher sees."""
+    """A student without whitening, and the layers that its losses need."""
 
     def __init__(self, student: Student, teacher: Teacher) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Imitator(nn.Module):
         nn.init.eye_(self.contrast.weight)
 
     def forward(self, images: Tensor, grid: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Photos in 0..1 to what should be the teacher's map, its descriptor, and the own one."""
+        """Photos in 0..1 to the imitated map and descriptor, and the student's descriptor."""
         features = self._features(images)
         descriptors = self.student.head(features)
         return (*self.projection(features, descriptors, grid), descriptors)
@@ -57,25 +57,23 @@ def distances(
     weights: DistillLoss,
     shown: Tensor | None = None,
 ) -> Terms:
-    """Show both the same photos: how far is the student from its teacher, and from what is?
+    """Distillation losses of images (b, 3, h, w) in 0..1 with labels `shown` (b,), if any.
 
-    Images are (b, 3, h, w) in 0..1, and `shown` (b,) what each shows: images that show the same
-    should be alike. The second half are other views of the first.
+    The second half of labelled images are other views of the first.
 
     Returns:
         `loss`, the weighted sum of the others; `places` and `pooled`, one minus the cosine over all
-        locations and of the descriptors; `relation`, how differently they say which images resemble
-        each other; `alike`, the contrast of what shows the same with what does not; `second_order`,
-        the second-order similarity loss of the same. The last three are 0 where they have no
-        weight.
+        locations and of the descriptors; `relation`, the divergence of their similarities among
+        images; `alike`, the contrast of images of one label with all others; `second_order`, the
+        second-order similarity loss of the same. The last three are 0 without a weight.
     """
     features, descriptors = teacher(images)
-    seen, pooled, own = imitator(images, features.shape[-2:])
+    imitated, pooled, descriptor = imitator(images, features.shape[-2:])
     with torch.autocast(images.device.type, enabled=False):
-        places = 1 - F.cosine_similarity(seen.float(), features, dim=1)
+        places = 1 - F.cosine_similarity(imitated.float(), features, dim=1)
         vectors = 1 - F.cosine_similarity(pooled.float(), descriptors, dim=1)
-        relation = alike = similarity = own.new_zeros(())
-        rows = l2_normalize(imitator.contrast(own))
+        relation = alike = similarity = descriptor.new_zeros(())
+        rows = l2_normalize(imitator.contrast(descriptor))
         if weights.relation:
             relation = _relation(rows, descriptors, weights.temperature)
         if shown is not None:
@@ -95,18 +93,11 @@ def distances(
     return {"loss": total, **found}
 
 
-def _relation(rows: Tensor, taught: Tensor, temperature: float) -> Tensor:
-    """Divergence of the student's neighbours from the teacher's, each photo among all others."""
+def _relation(rows: Tensor, teacher_rows: Tensor, temperature: float) -> Tensor:
+    """KL divergence of the student's softmax over the other photos from the teacher's."""
     itself = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
-    own, wanted = (
+    student, teacher = (
         (x @ x.T / temperature).masked_fill(itself, torch.finfo(x.dtype).min).log_softmax(dim=1)
-        for x in (rows, taught)
+        for x in (rows, teacher_rows)
     )
-    return F.kl_div(own, wanted, reduction="batchmean", log_target=True)
-
-
-def second_order_of_views(rows: Tensor, kin: Tensor) -> Tensor:
-    """The second-order similarity loss of unit rows, the second half views of the first."""
-    half = len(rows) // 2
-    anchors, positives = rows[:half], rows[half:]
-    return second_order(anchors, positives, nearest_negatives(anchors, rows, kin[:half]))
+    return F.kl_div(student, teacher, reduction="batchmean", log_target=True)

@@ -8,9 +8,8 @@ from typing import Literal
 
 from solar.errors import SolarError
 from solar.training.augment import Augmentation
-from solar.training.recipe import build, bundled_recipes, read_settings
-from solar.training.schedule import Schedule
-from solar.training.shared_recipe import Data, Optimiser, PhotoValidation, Recipe
+from solar.training.recipe import build, bundled_recipes, check_range, read_settings
+from solar.training.shared_recipe import Data, Optimiser, PhotoValidation, Recipe, Schedule
 
 
 @dataclass(frozen=True)
@@ -19,10 +18,10 @@ class DistillData(Data):
 
     Attributes:
         source: Folders, .txt lists, .tar shards or photos.
-        size: Largest side at which photos are kept in memory, see `distill.image_cache`.
-        cache: Where: "device", "host", or "none" to decode them again each time.
-        repeat: Times per epoch that photos whose names start so are seen: {"train/": 4}.
-        workers: Processes that decode; 0: one per core.
+        size: Largest side of the squares kept in memory, see `distill.image_cache`.
+        cache: "device", "host", or "none" to decode photos each time.
+        repeat: Times per epoch to use photos, by the start of their names: {"train/": 4}.
+        workers: Decoding processes; 0: one per core.
     """
 
     size: int = 224
@@ -33,20 +32,20 @@ class DistillData(Data):
 
 @dataclass(frozen=True)
 class Student:
-    """What learns.
+    """The network to train.
 
     Attributes:
         backbone: resnet18 … resnet152, vgg16, alexnet.
         attention: Layers with second-order attention, such as "45".
-        start: A network whose backbone it starts from, as `solar.load` takes it; default: random.
-        whitening: "none" leaves the pooled vector as it is; "pca" whitens it by what the training
-            photos look like at the end; "places" does that, and then lets count for less how photos
-            of one landmark differ (`solar.nn.within_whitening`); "teacher" keeps the layer that was
-            trained to give the teacher's descriptor, so that the two can be compared.
-        dim: Length of a descriptor after these two; default: the backbone's channels.
-        power: How far "pca" whitens, from 0 (not at all) to 1 (`solar.nn.pca_whitening`).
-        size: Longest side of the photos it will describe, unless its user says otherwise.
-        p: The exponent of GeM, which stays.
+        start: A network whose backbone is copied, as `solar.load` takes it; default: random.
+        whitening: Of the pooled vector: "none"; "pca" of the training photos at the end; "places",
+            which then also whitens differences within landmarks (`solar.nn.within_whitening`); or
+            "teacher", the layer trained to imitate the teacher's descriptor, so that descriptors
+            of the two can be compared.
+        dim: Length of a descriptor with "pca" or "places"; default: the backbone's channels.
+        power: Strength of "pca", from 0 (none) to 1 (`solar.nn.pca_whitening`).
+        size: Default longest side of photos to describe.
+        p: The exponent of GeM, which is constant.
     """
 
     backbone: str = "resnet18"
@@ -61,10 +60,8 @@ class Student:
     def __post_init__(self) -> None:
         if self.dim is not None and self.whitening not in ("pca", "places"):
             raise SolarError("student.dim is for student.whitening pca and places only.")
-        if not 0 <= self.power <= 1:
-            raise SolarError(f"student.power must be from 0 to 1, not {self.power:g}.")
-        if self.size < 32:
-            raise SolarError(f"student.size must be 32 or more, not {self.size}.")
+        check_range("student.power", self.power, 0, 1)
+        check_range("student.size", self.size, 32)
 
 
 @dataclass(frozen=True)
@@ -72,10 +69,10 @@ class Landmarks:
     """Labelled photos, for `loss.alike`.
 
     Attributes:
-        start: Those whose names start so; the folder in a name is the landmark.
-        photos: Of them in every step, beside those whose turn it is.
-        each: Of one landmark in a step; fewer where it has fewer.
-        more: Others, by the start of their names, and how many of them in every step: {"seq/": 32}.
+        start: Start of their names; the folder in a name is the landmark.
+        photos: Number of them in every step, in addition to the batch.
+        each: Photos of one landmark in a step, or fewer if it has fewer.
+        more: Other kinds, by the start of their names, with their number: {"seq/": 32}.
     """
 
     start: str = ""
@@ -91,21 +88,20 @@ class Landmarks:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """Photos in a step, by the start of their names."""
+        """Number of photos in a step, by the start of their names."""
         return {**({self.start: self.photos} if self.photos else {}), **self.more}
 
 
 @dataclass(frozen=True)
 class DistillLoss:
-    """Weights of what is minimised.
+    """Weights of the losses.
 
     Attributes:
         places: Cosine distance to the teacher's map, at every location.
         pooled: Cosine distance to the teacher's descriptor.
-        relation: How differently student and teacher say which photos of the batch resemble each
-            photo: the Kullback-Leibler divergence of softmaxes over their similarities.
+        relation: Kullback-Leibler divergence of the softmaxes over similarities within the batch.
         alike: Contrast of two views of each photo, and of photos of one landmark, with all others
-            in the batch (`solar.losses.info_nce`), behind a projection of its own.
+            in the batch (`solar.losses.info_nce`), after a projection of its own.
         second_order: The paper's second-order similarity loss on the same descriptors; negatives
             are the nearest in the batch.
         temperature: Of the contrast and the relation.
@@ -120,23 +116,22 @@ class DistillLoss:
 
     @property
     def views(self) -> int:
-        """How often a photo is shown in a step."""
+        """Views of each photo in a step."""
         return 2 if self.alike or self.second_order else 1
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the first teacher learns before it teaches; photos and landmarks are the student's.
+    """Fine-tuning of the first teacher on the student's photos and landmarks.
 
     Attributes:
-        steps: How many it takes; 0 leaves the teacher as it is.
-        lr: Of AdamW, at its highest.
-        keep: Weight of the cosine distance to what the teacher saw before, at every location: so
-            that it does not forget what the few landmarks cannot teach.
+        steps: 0 leaves the teacher unchanged.
+        lr: Highest rate of AdamW.
+        keep: Weight of the cosine distance to the original maps, which prevents forgetting.
         alike: Weight of the contrast, as for the student.
         second_order: Weight of the second-order similarity loss.
         temperature: Of the contrast.
-        ema: How much of the running average stays at each step; the average teaches.
+        ema: Decay of a running average of the weights, which are those that teach.
     """
 
     steps: int = 0
@@ -148,29 +143,26 @@ class Tuning:
     ema: float = 0.99
 
     def __post_init__(self) -> None:
-        if self.steps < 0 or self.lr <= 0:
-            raise SolarError(
-                f"tune.steps must be 0 or more (not {self.steps}) and tune.lr above 0 "
-                f"(not {self.lr:g})."
-            )
+        check_range("tune.steps", self.steps, 0)
+        if self.lr <= 0:
+            raise SolarError(f"tune.lr must be above 0, not {self.lr:g}.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistillRecipe(Recipe):
-    """Everything that decides what a distillation gives.
+    """Settings for distillation.
 
-    Weight decay is not of biases and norms; a batch counts photos, without those of `landmarks`.
+    Biases and norms have no weight decay; a batch counts photos without those of `landmarks`.
 
     Attributes:
-        teacher: As `distill.teacher.load_teacher` takes it. Of several, the first one's map
-            is imitated, and all their descriptors side by side.
-        whiten_teacher: How far what the first teacher sees is whitened, by what 20,000 of the
-            photos look like: from 0, as it is, to 1 (`distill.teacher.Teacher.whiten`).
-        tune: Whether the first teacher learns to tell the landmarks apart before it teaches.
-        augment: How photos are changed; teacher and student see the same.
-        sizes: Sides of the squares shown, one drawn for each step.
-        warmup_projections: Steps at the beginning in which nothing but projections learns: for a
-            student that starts from another.
+        teacher: As `distill.teacher.load_teacher` takes it. Of several, the map of the first and
+            the concatenated descriptors of all are imitated.
+        whiten_teacher: Strength of the first teacher's whitening by 20,000 photos, from 0 (none)
+            to 1 (`distill.teacher.Teacher.whiten`).
+        tune: Fine-tuning of the first teacher before distillation.
+        augment: Changes of photos, the same for teacher and student.
+        sizes: Sides of the squares, one drawn per step.
+        warmup_projections: First steps, in which only projections learn: for a pretrained student.
     """
 
     data: DistillData
@@ -201,8 +193,7 @@ class DistillRecipe(Recipe):
         self.check_positive("save_every", "data.size", "validation.every")
         if not self.teacher:
             raise SolarError("teacher names no model.")
-        if not 0 <= self.whiten_teacher <= 1:
-            raise SolarError(f"whiten_teacher must be from 0 to 1, not {self.whiten_teacher:g}.")
+        check_range("whiten_teacher", self.whiten_teacher, 0, 1)
         if self.student.whitening == "teacher" and (self.whiten_teacher or len(self.teacher) > 1):
             raise SolarError(
                 "student.whitening teacher is for one teacher, taken as it is: name one, and "
@@ -215,21 +206,15 @@ class DistillRecipe(Recipe):
         if self.tune.steps and not (self.whiten_teacher and self.landmarks.kinds):
             raise SolarError("tune.steps needs whiten_teacher above 0 and landmarks.photos.")
         for name, times in self.data.repeat.items():
-            if times < 1:
-                raise SolarError(f"data.repeat of {name} must be 1 or more, not {times}.")
+            check_range(f"data.repeat of {name}", times, 1)
         if self.batch < 2:
             raise SolarError("batch must be 2 or more: batch norm cannot learn from one photo.")
-        if not self.sizes or min(self.sizes) < 32:
-            raise SolarError(f"sizes must be 32 or more each, not {list(self.sizes)}.")
-        if not 0 <= self.warmup_projections < self.steps:
-            raise SolarError(
-                "warmup_projections must be 0 or more and below steps, "
-                f"not {self.warmup_projections}."
-            )
+        check_range("sizes", min(self.sizes, default=0), 32)
+        check_range("warmup_projections", self.warmup_projections, 0, self.steps - 1)
 
     def may_change(self) -> tuple[str, ...]:
-        """As for every recipe; and photos may be kept and the student judged in another way."""
-        validation = (f"validation.{one.name}" for one in fields(PhotoValidation))
+        """The cache and the validation, too."""
+        validation = (f"validation.{setting.name}" for setting in fields(PhotoValidation))
         return (*super().may_change(), "data.cache", "data.workers", *validation)
 
 
@@ -241,14 +226,14 @@ def command_recipe(
     Args:
         arguments: In any order: at most one recipe (.yaml, or a bundled one's name), photos, and
             key=value settings.
-        options: Settings by dotted name, on top of those; None where one is not given.
+        options: Settings by dotted name, which take precedence; None: not given.
     """
-    files = [one for one in arguments if _is_recipe(one)]
+    files = [word for word in arguments if _is_recipe(word)]
     if len(files) > 1:
         raise SolarError(f"Two recipes are given, {files[0]} and {files[1]}: give one.")
-    rest = [one for one in arguments if one not in files]
-    overrides = [one for one in rest if "=" in one and not Path(one).exists()]
-    photos = [one for one in rest if one not in overrides]
+    rest = [word for word in arguments if word not in files]
+    overrides = [word for word in rest if "=" in word and not Path(word).exists()]
+    photos = [word for word in rest if word not in overrides]
     given = {**(options or {}), "data.source": photos or None}
     settings = read_settings(files[0] if files else os.devnull, overrides, given)
     where = files[0] if files else "The command"
@@ -262,7 +247,5 @@ def command_recipe(
 
 
 def _is_recipe(argument: str) -> bool:
-    """Whether it is a recipe: photos of the same name as a bundled one come first."""
-    if argument.endswith((".yaml", ".yml")):
-        return True
-    return argument in bundled_recipes() and not Path(argument).exists()
+    bundled = argument in bundled_recipes() and not Path(argument).exists()
+    return bundled or argument.endswith((".yaml", ".yml"))

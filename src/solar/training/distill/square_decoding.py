@@ -1,4 +1,4 @@
-"""Photos decoded into rows of a file, by processes that need no torch and so start at once."""
+"""Decoding of photos into rows of a file; free of torch, so that worker processes start fast."""
 
 from pathlib import Path
 
@@ -11,10 +11,7 @@ from solar.images import Photos, load
 
 
 def square(photos: Photos, number: int, side: int) -> tuple[npt.NDArray[np.uint8], float]:
-    """Decode a photo, upright, squashed into (side, side, 3) bytes, and its width over its height.
-
-    A SolarError if the photo cannot be read.
-    """
+    """Decode a photo, upright and squashed into (side, side, 3) bytes, with its aspect ratio."""
     photo = load(photos.read(number), 2 * side, mode="fast")
     pixels = photo.pixels
     if pixels.shape[:2] != (side, side):
@@ -26,8 +23,7 @@ def square(photos: Photos, number: int, side: int) -> tuple[npt.NDArray[np.uint8
 def fill(file: Path, start: int, photos: Photos) -> tuple[list[float], list[str | None]]:
     """Decode photos into the rows of a `.npy` file, (n, side, side, 3) bytes, from `start` on.
 
-    Returns:
-        For each photo its aspect ratio, and why it could not be read, if so.
+    Returns the aspect ratio of each photo, and why it could not be read, if so.
     """
     rows = np.load(file, mmap_mode="r+")
     aspects = [1.0] * len(photos)

@@ -1,4 +1,4 @@
-"""Distillation: a network learns to reproduce another one on unlabelled photos."""
+"""Distillation: a network learns to imitate others on unlabelled photos."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -20,16 +20,15 @@ from solar.training.augment import Augmentation, augment
 from solar.training.distill.image_cache import ImageCache, Order, Squares, batches, cache_images
 from solar.training.distill.loss import Imitator, distances
 from solar.training.distill.recipe import DistillRecipe
-from solar.training.distill.teacher import load_teachers
-from solar.training.distill.teacher_tuning import tune
+from solar.training.distill.teacher import load_teachers, tune
 from solar.training.loop import Trainer, launch
 from solar.training.objective import Terms
 from solar.training.retrieval.validate import Labelled, open_labelled, validate
 
-_WHITENED = 20_000  # photos that PCA looks at
+_WHITENED = 20_000  # photos for PCA
 
 Batch = tuple[Tensor, Tensor | None]
-"""Views of photos in 0..1, and what each shows where they are contrasted."""
+"""Views of photos in 0..1, and their labels if there are several views."""
 
 
 def distill(
@@ -40,14 +39,14 @@ def distill(
     output: str | Path | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Teach a student, from its beginning or from where the run's last checkpoint left it.
+    """Train a student, or resume its run, and copy it to `output`.
 
-    Each step draws its photos, their size and their changes from the seed and its own number, so
-    that an interrupted run goes on as if it had not been. The student is copied to `output`.
+    The seed and the number of a step decide its photos, their size and augmentation, so that a
+    resumed run gives the same student.
 
     Returns:
-        `run`, `steps` taken, `finished`, `model` (the student's file), `photos`, `unreadable`,
-        `places` and `pooled` (the last cosine distances), and `mAP` if there was a validation.
+        `run`, `steps`, `finished`, `model` (the student's file), `photos`, `unreadable`, `places`
+        and `pooled` (the last cosine distances), and `mAP` if there was a validation.
     """
     summary = launch(DistillTrainer, recipe, run, resume=resume, progress=progress)
     if output is not None:
@@ -58,7 +57,7 @@ def distill(
 
 
 class DistillTrainer(Trainer[DistillRecipe, Batch]):
-    """A run of `task: distill`; what learns is a student with its projections."""
+    """A run of `task: distill`; the network is a student with its projections."""
 
     recipe_class = DistillRecipe
     net: Imitator
@@ -72,7 +71,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         self.net = Imitator(recipe.student, self.teacher)
         if self.device.type == "cuda":
             self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            torch.backends.cudnn.benchmark = True  # there are only as many shapes as sizes
+            torch.backends.cudnn.benchmark = True  # few different shapes
         if recipe.compute.compile:
             self.net.student.backbone.compile()
         source = recipe.validation.source
@@ -89,7 +88,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         """Read all photos into memory."""
         recipe = self.recipe
         self.caches = self.read_photos()
-        self.failures = [failure for one in self.caches for failure in one.failures]
+        self.failures = [failure for images in self.caches for failure in images.failures]
         if self.failures:
             name, reason = self.failures[0]
             count = len(self.failures)
@@ -103,7 +102,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             self._whiten_teacher()
 
     def read_photos(self) -> Sequence[ImageCache]:
-        """All photos, squares in memory."""
+        """All photos, as squares in memory."""
         data = self.recipe.data
         return cache_images(
             data.source,
@@ -119,12 +118,11 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             self.teacher.whiten(self._plain(), self.recipe.whiten_teacher)
 
     def _tune_teacher(self, file: Path) -> None:
-        """Let the teacher learn, or take what it had learnt when the run began."""
+        """Fine-tune the teacher, or load it if the run is resumed."""
         recipe, backbone = self.recipe, self.teacher.backbone
         if self.step and file.exists():
             backbone.load_state_dict(load_file(file, device=str(self.device)))
             return
-
         self.bar.say("Tuning the teacher")
         first, last = tune(
             self.teacher,
@@ -138,20 +136,20 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
                 save_file(dict(backbone.state_dict()), temporary)
 
     def begin(self) -> None:
-        """Whiten what is compared, where the student already sees something."""
+        """Start the contrast's projection from a whitening, if the student is pretrained."""
         loss = self.recipe.loss
         if self.recipe.student.start is not None and (loss.views > 1 or loss.relation):
             whiten = pca_whitening(self._described()).linear()
             self.net.contrast.load_state_dict(whiten.state_dict())
 
     def batches(self) -> Iterator[Batch]:
-        """Changed views of the photos whose turn it is, and of known landmarks."""
+        """Views of the photos of the order and of landmarks."""
         for batch in self._drawn(self.step, self.steps, self.recipe.loss.views):
             self.shape = batch[0].shape
             yield batch
 
     def _drawn(self, first: int, last: int, times: int, *stream: int) -> Iterator[Batch]:
-        """Photos of some steps, several views of each, augmented by the seed and `stream`."""
+        """Augmented views of the photos of steps `first` to `last` − 1."""
         recipe = self.recipe
         for step, parts in enumerate(batches(self.caches, self.draw, first, last), first):
             chance = generator(recipe.seed, step, *stream)
@@ -160,39 +158,39 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             yield images, None if shown is None else shown.to(self.device, non_blocking=True)
 
     def terms(self, batch: Batch) -> Terms:
-        """How far the student is from its teacher."""
+        """The distillation losses."""
         images, shown = batch
         with self.recipe.compute.computing(self.device):
             return distances(self.net, self.teacher, images, self.recipe.loss, shown)
 
     def set_lr(self, first: int = 0) -> None:
-        """Projections warm up at full speed; then the schedule begins."""
+        """The schedule begins after the projections' warm-up at the full rate."""
         warmup = self.recipe.warmup_projections
         if self.step >= warmup:
             super().set_lr(warmup)
 
     def before_update(self) -> None:
-        """Hold the student while projections warm up."""
+        """Freeze the student while projections warm up."""
         if self.step < self.recipe.warmup_projections:
             for parameter in self.net.student.parameters():
                 parameter.grad = None
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """Find labelled photos with the student."""
+        """Retrieval with the student on labelled photos."""
         assert self.held is not None
         found = validate(self.net.student, self.held, self.recipe.validation)
         return found["mAP"], found
 
     def extra_figures(self) -> dict[str, float]:
-        """The size of the images, and how many are seen a second."""
+        """Image size and photos per second."""
         speed = round(self.meter.speed * self.shape[0], 1)
         return {"size": self.shape[-1], "photos_per_second": speed}
 
     def write(self, name: str) -> None:
-        """Nothing: the student is made of the best checkpoint at the end."""
+        """Do nothing: `finish` writes the student."""
 
     def finish(self) -> dict[str, Any]:
-        """Write the student as it is used: averaged, the best if that is known, and whitened."""
+        """Write the best student, averaged and whitened."""
         self.bar.say("Finishing the student")
         best = self.run.best() if self.held is not None else None
         if best is not None:
@@ -228,9 +226,9 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
 
     @torch.no_grad()
     def _even_out(self, layer: torch.nn.Linear) -> None:
-        """Let the layer make less of how photos of one landmark differ."""
+        """Whiten the differences within landmarks, too."""
         known = self.draw.known
-        rows = l2_normalize(layer(self._described(known).cpu()))  # the layer has no device yet
+        rows = l2_normalize(layer(self._described(known).cpu()))  # where the layer is
         labels = torch.unique(self.draw.labels[known], return_inverse=True)[1]
         matrix = within_whitening(rows, labels).to(layer.weight)
         layer.weight.copy_(matrix @ layer.weight)
@@ -246,7 +244,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         return torch.cat(found)
 
     def _plain(self, known: Tensor | None = None) -> Iterator[Tensor]:
-        """Photos by their rising numbers, or 20,000 of all, as they are and at the largest size."""
+        """The given photos or 20,000, unchanged, at the largest size."""
         sizes, size = (max(self.recipe.sizes),), self.recipe.batch
         numbers: Callable[[int], Tensor] = self.order
         count = min(_WHITENED, self.order.epoch)
@@ -263,7 +261,7 @@ def views(
     chance: torch.Generator,
     times: int = 1,
 ) -> Tensor:
-    """Photos changed, all at one of the sizes: (times · batch, 3, size, size)."""
+    """Augment photos, all at one random size: (times · batch, 3, size, size)."""
     size = sizes[int(torch.randint(len(sizes), (1,), generator=chance))]
     changed = [
         augment(part.pixels, changes, chance, size=size, aspects=part.aspects)
@@ -274,11 +272,11 @@ def views(
 
 
 class OrderWithLandmarks:
-    """Which photos a step sees: those whose turn it is in the order, and known landmarks."""
+    """The photos of each step: those of the order, and of landmarks."""
 
     def __init__(self, order: Order, caches: Sequence[ImageCache], recipe: DistillRecipe) -> None:
         self.order, self.wanted, self.seed = order, recipe.landmarks, recipe.seed
-        names = [name for one in caches for name in one.photos.names]
+        names = [name for images in caches for name in images.photos.names]
         # A photo without a label matches no other.
         self.labels = torch.arange(len(names))
         self.kinds = [
@@ -287,7 +285,7 @@ class OrderWithLandmarks:
 
     @property
     def known(self) -> Tensor:
-        """Numbers of all photos of landmarks, rising."""
+        """All photos of landmarks, sorted."""
         known: Tensor = torch.unique(torch.cat([g for groups, _ in self.kinds for g in groups]))
         return known
 
@@ -310,13 +308,13 @@ class OrderWithLandmarks:
         return "A kind of landmarks.more" if start in self.wanted.more else "landmarks.start"
 
     def __call__(self, step: int) -> Tensor:
-        """Numbers of the photos, rising."""
+        """The photos of a step, sorted."""
         chance = generator(self.seed, step, 1)
         drawn = [self._drawn(groups, photos, chance) for groups, photos in self.kinds]
         return torch.cat([self.order(step), *drawn]).sort().values
 
     def _drawn(self, groups: list[Tensor], photos: int, chance: torch.Generator) -> Tensor:
-        """Draw photos, `each` of a landmark or all that it has; fewer if there are no more."""
+        """Draw up to `photos`, `each` of a landmark, or fewer if it has fewer."""
         found: list[Tensor] = []
         for number in torch.randperm(len(groups), generator=chance).tolist():
             group = groups[number]
@@ -326,5 +324,5 @@ class OrderWithLandmarks:
         return torch.cat(found)[:photos]
 
     def shown(self, step: int) -> Tensor:
-        """What the photos show, as a number: alike where they show the same."""
+        """Labels of the photos of a step."""
         return self.labels[self(step)]

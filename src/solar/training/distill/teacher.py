@@ -1,12 +1,14 @@
-"""Teachers: networks that are imitated, whatever they were written with.
+"""Teachers: loading, whitening and fine-tuning of the networks to imitate.
 
-A TorchScript or `torch.export` file is a program: torch runs what is written in it. Take teachers,
-like any other program, only from where you would install software from.
+A TorchScript or `torch.export` file is a program that torch runs: load only trusted ones.
 """
 
+import copy
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solar.errors import SolarError
+from solar.losses import info_nce, second_order_of_views
 from solar.models import retrieval_model
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD
 from solar.nn import GeM, l2_normalize, pca_whitening
+from solar.training.distill.recipe import Tuning
+from solar.training.loop import EMA
+from solar.training.shared_recipe import Schedule
 
 
 class Teacher(nn.Module):
-    """A frozen network, or several: photos in, a feature map and a descriptor out.
+    """A frozen network, or several: a feature map and a descriptor per photo.
 
-    The backbone takes normalised images (b, 3, h, w) to a feature map (b, channels, h', w'), and
-    the head, whose weights are already on the right device, that to descriptors (b, dim). Those of
-    `others` are put beside it.
+    The backbone computes a feature map (b, channels, h', w') from normalised images (b, 3, h, w),
+    and the head, already on its device, descriptors (b, dim). Those of `others` are appended.
     """
 
     whitening: nn.Linear | None
@@ -48,55 +53,51 @@ class Teacher(nn.Module):
         self.channels = self.dim = 0
 
     def train(self, mode: bool = True) -> "Teacher":
-        """Do nothing: a teacher never learns, and an exported program has no modes."""
+        """Do nothing: a teacher stays frozen, and an exported program has no modes."""
         return self
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Look at photos: (b, 3, h, w) in 0..1 to (b, channels, h', w') and (b, dim), unit rows."""
-        features = self.look(images)
+        """Photos (b, 3, h, w) in 0..1 to (b, channels, h', w') and unit rows (b, dim)."""
+        features = self.features(images)
         with torch.autocast(images.device.type, enabled=False):
             features = features.float()
-            own = self.head(features)
-            own = own if self.whitening is None else l2_normalize(self.whitening(own))
+            descriptors = self.head(features)
+            if self.whitening is not None:
+                descriptors = l2_normalize(self.whitening(descriptors))
             features = (features - self.centre) * self.scale
-        rows = [own, *(other(images)[1] for other in self.others)]
+        rows = [descriptors, *(other(images)[1] for other in self.others)]
         return features, l2_normalize(torch.cat(rows, dim=1))
 
     @torch.no_grad()
     def whiten(self, photos: Iterable[Tensor], power: float) -> None:
-        """See from now on how photos differ, and not what all of them have in common.
+        """Normalise maps and descriptors by batches of photos (b, 3, h, w) in 0..1.
 
-        Every channel of the map loses its mean over the photos, batches (b, 3, h, w) in 0..1, and
-        is divided by its deviation to the `power`; the descriptor is whitened as far
-        (`solar.nn.pca_whitening`). Other teachers stay as they are.
+        From every channel of the map its mean is subtracted, and it is divided by its deviation to
+        the `power`; the descriptor is whitened with the same power (`solar.nn.pca_whitening`).
+        Other teachers are left unchanged.
         """
         sums = squares = torch.zeros(self.channels, dtype=torch.float64, device=self.mean.device)
         count = 0
         descriptors = []
         for images in photos:
-            features = self.look(images).double()
+            features = self.features(images).double()
             descriptors.append(self.head(features.float()))
             sums = sums + features.sum(dim=(0, 2, 3))
             squares = squares + features.square().sum(dim=(0, 2, 3))
             count += len(features) * features[0, 0].numel()
         mean = sums / count
         variance = squares / count - mean.square()
-        # A channel that is silent in these photos must not shout in others.
+        # Do not amplify channels that happen to be constant in these photos.
         variance = variance.clamp(min=1e-4 * float(variance.mean()))
         self.centre = nn.Buffer(mean.float()[:, None, None])
         self.scale = nn.Buffer(variance.pow(-power / 2).float()[:, None, None])
         whitening = pca_whitening(torch.cat(descriptors), power).linear()
         self.whitening = whitening.to(self.centre.device).requires_grad_(False)
 
-    @torch.no_grad()
-    def look(self, images: Tensor) -> Tensor:
-        """The backbone's feature map alone."""
-        return self.features(images)
-
     def features(self, images: Tensor) -> Tensor:
-        """The same for a teacher that learns."""
-        # Without this, TorchScript spends seconds on optimising for each new size of image.
+        """The feature map alone, with gradients."""
+        # Otherwise TorchScript spends seconds on optimising for each new image size.
         with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
             features: Tensor = self.backbone((images - self.mean) / self.std)
         return features
@@ -105,7 +106,7 @@ class Teacher(nn.Module):
 def load_teachers(
     sources: Sequence[str], *, device: str | torch.device = "cpu", sizes: Sequence[int] = (224,)
 ) -> Teacher:
-    """Load several teachers as one: the first one's map, and all descriptors side by side."""
+    """Load teachers as one: the map of the first, and all descriptors concatenated."""
     first, *others = (load_teacher(source, device=device, sizes=sizes) for source in sources)
     first.others.extend(others)
     first.dim += sum(other.dim for other in others)
@@ -115,12 +116,11 @@ def load_teachers(
 def load_teacher(
     source: str | Path, *, device: str | torch.device = "cpu", sizes: Sequence[int] = (224,)
 ) -> Teacher:
-    """Load a teacher and try it out on squares of these sides; a SolarError if it fails at one.
+    """Load a teacher and run it on squares of these sides; a SolarError if it fails at one.
 
-    The source is what `solar.load` takes for a retrieval network (its backbone gives the map and
-    its head the descriptor); or a TorchScript file or a `torch.export` file ending in .pt2, which
-    takes images normalised as for ImageNet and gives a feature map (pooled by GeM with p = 3). Such
-    a file is a program, and trusted like one.
+    The source is a retrieval network as for `solar.load`; or a TorchScript or `torch.export` (.pt2)
+    file, a program that computes a feature map from images normalised as for ImageNet. Its
+    descriptor is pooled by GeM with p = 3.
     """
     path = Path(source)
     if path.suffix == ".pt2" or _is_torchscript(path):
@@ -151,10 +151,10 @@ def _read_program(path: Path, device: torch.device) -> nn.Module:
         if path.suffix == ".pt2":
             program = torch.export.load(path).module()
         else:
-            with warnings.catch_warnings():  # that there are newer formats
+            with warnings.catch_warnings():  # about newer formats
                 warnings.simplefilter("ignore", DeprecationWarning)
                 program = torch.jit.load(path, map_location=device).eval()  # type: ignore[no-untyped-call]
-    except Exception as error:  # a damaged file can make the reader fail in any way at all
+    except Exception as error:  # a damaged file can make torch fail in any way
         reason = str(error).strip().split("\n")[0]
         raise SolarError(f"{path} is not a program that torch can read ({reason}).") from error
     assert isinstance(program, nn.Module)
@@ -163,8 +163,9 @@ def _read_program(path: Path, device: torch.device) -> nn.Module:
 
 def _tried(teacher: Teacher, source: str | Path, size: int, device: torch.device) -> Tensor:
     try:
-        features = teacher.look(torch.rand(2, 3, size, size, device=device))
-    except Exception as error:  # whatever a program finds to complain about
+        with torch.no_grad():
+            features = teacher.features(torch.rand(2, 3, size, size, device=device))
+    except Exception as error:  # a program may raise anything
         reason = str(error).strip().split("\n")[0]
         raise SolarError(
             f"The teacher {source} does not take two images of {size} × {size} ({reason}): "
@@ -178,8 +179,76 @@ def _tried(teacher: Teacher, source: str | Path, size: int, device: torch.device
     return features
 
 
+def tune(
+    teacher: Teacher,
+    batches: Iterable[tuple[Tensor, Tensor | None]],
+    settings: Tuning,
+    precision: Callable[[], AbstractContextManager[None]],
+) -> tuple[float, float]:
+    """Fine-tune a teacher's backbone on landmarks; returns the first and the last contrast.
+
+    A SolarError if the teacher has no weights to train, or they became infinite.
+
+    Args:
+        teacher: Already whitened (`Teacher.whiten`); whiten it again afterwards.
+        batches: One per step: images (b, 3, h, w) in 0..1, the second half other views of the
+            first, and their labels (b,).
+        settings: How to train.
+        precision: Context in which the network computes.
+    """
+    before, after = copy.deepcopy(teacher.backbone), teacher.backbone
+    learning = list(after.parameters())
+    if not learning:
+        raise SolarError("The teacher has no weights that can learn: leave tune.steps at 0.")
+    projection = copy.deepcopy(teacher.whitening)
+    assert projection is not None
+    backbone = nn.ParameterList(learning)
+    both = [*learning, *projection.parameters()]
+    for value in both:
+        value.requires_grad_(True)
+    ema = EMA(backbone, settings.ema)
+    optimiser = torch.optim.AdamW(both, settings.lr)
+    schedule = Schedule("cosine", warmup=settings.steps // 16)
+    losses: list[Tensor] = []
+    for step, (images, shown) in enumerate(batches):
+        assert shown is not None  # there are two views of each photo
+        schedule.apply(optimiser, step, steps=settings.steps)
+        with precision():
+            teacher.backbone = before
+            with torch.no_grad():
+                former = teacher.features(images)
+            teacher.backbone = after
+            features = teacher.features(images)
+        with torch.autocast(images.device.type, enabled=False):
+            features = features.float()
+            rows = l2_normalize(projection(teacher.head(features)))
+            kin = shown[:, None] == shown
+            alike = info_nce(rows, kin, temperature=settings.temperature)
+            seen, remembered = (
+                (x.float() - teacher.centre) * teacher.scale for x in (features, former)
+            )
+            forgotten = 1 - F.cosine_similarity(seen, remembered, dim=1)
+            loss = settings.keep * forgotten.mean() + settings.alike * alike
+            loss = loss + settings.second_order * second_order_of_views(rows, kin)
+        optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(learning, 1.0)
+        optimiser.step()
+        ema.update(backbone)
+        losses.append(alike.detach())
+    with torch.no_grad():
+        for value, average in zip(learning, ema.values.values(), strict=True):
+            value.copy_(average)
+    for value in both:
+        value.requires_grad_(False)
+    first, last = float(losses[0]), float(losses[-1])
+    if not isfinite(last):
+        raise SolarError("The teacher's weights became infinite: lower tune.lr.")
+    return first, last
+
+
 class Projection(nn.Module):
-    """From what a student sees to what its teacher sees: needed in training only."""
+    """Layers from a student's map and descriptor to its teacher's, for training only."""
 
     def __init__(self, channels: int, teacher: Teacher) -> None:
         super().__init__()

@@ -12,13 +12,13 @@ from solar.models import PATCH_REDUCTIONS, PatchConfig
 from solar.nn.l2net import PUBLISHED_LAYERS, DropoutPlace, check_layers
 from solar.training.objective import call_with, check_kind
 from solar.training.patches.views import Views
-from solar.training.schedule import Schedule
-from solar.training.shared_recipe import Data, Optimiser, Recipe, Validation
+from solar.training.recipe import check_range
+from solar.training.shared_recipe import Data, Optimiser, Recipe, Schedule, Validation
 
 
 @dataclass(frozen=True)
 class PatchNetwork:
-    """What is trained.
+    """The network to train.
 
     Attributes:
         attention: Layers with second-order attention, such as "345"; "" for none.
@@ -39,21 +39,21 @@ class PatchNetwork:
         check_layers(self.layers)
 
     def config(self) -> PatchConfig:
-        """What `PatchNet` takes."""
+        """The configuration of `PatchNet`."""
         attention = {layer: PATCH_REDUCTIONS[layer] for layer in map(int, self.attention)}
         return PatchConfig(attention, self.dropout, self.dropout_place, self.layers)
 
 
 @dataclass(frozen=True)
 class PatchTeacher:
-    """A network whose descriptors are to be imitated, beside what the loss asks for.
+    """A network whose descriptors are imitated, in addition to the loss.
 
     Attributes:
-        model: What `solar.load` takes; "" for none.
-        weight: Of the squared distances to its descriptors, summed as the losses of a batch are.
-        batches: Different batches. After these the same ones come again, and the teacher's
-            descriptors of them are remembered (0.26 MB for 512 points), which saves most of the
-            time where the teacher is large. 0: no batch comes twice.
+        model: As for `solar.load`; "" for none.
+        weight: Of the squared distances to its descriptors, summed over a batch.
+        batches: Number of different batches, which are then repeated with remembered descriptors
+            of the teacher (0.26 MB for 512 points): much faster if the teacher is large. 0: no
+            repetition.
     """
 
     model: str = ""
@@ -61,23 +61,23 @@ class PatchTeacher:
     batches: int = 0
 
     def __post_init__(self) -> None:
-        if self.weight < 0 or self.batches < 0:
-            raise SolarError("teacher.weight and teacher.batches must be 0 or more.")
+        check_range("teacher.weight", self.weight, 0)
+        check_range("teacher.batches", self.batches, 0)
 
 
 @dataclass(frozen=True)
 class PatchData(Data):
-    """Where the pairs come from.
+    """Source of the pairs.
 
     Attributes:
         source: Photos (folders, lists, tar shards), or the folder of the sequences, of the
             PhotoTour subsets, or of the HPatches sequences.
         kind: "photos" cuts patches around keypoints on the fly; "sequences" does so in photos with
-            known homographies; "phototour" and "hpatches" were cut by others.
-        parts: PhotoTour subsets or HPatches sequences; none named: all there are.
+            known homographies; "phototour" and "hpatches" are ready-made patches.
+        parts: PhotoTour subsets or HPatches sequences; default: all.
         points: Which keypoints of photos to use.
-        per_photo: Keypoints of each photo of a batch.
-        turn: Turn by quarters and mirror pairs that others cut.
+        per_photo: Keypoints per photo of a batch.
+        turn: Rotate by quarter turns and mirror ready-made pairs.
     """
 
     kind: Literal["photos", "sequences", "phototour", "hpatches"] = "photos"
@@ -89,7 +89,7 @@ class PatchData(Data):
 
 @dataclass(frozen=True)
 class PatchLossSettings:
-    """What is minimised.
+    """The loss.
 
     Attributes:
         kind: One of `solar.losses.PATCH_LOSSES`.
@@ -120,7 +120,7 @@ class PatchValidation(Validation):
             and "sequences" (photos with homographies, cut as HPatches are): the best matching.
         source: Their folder.
         parts: PhotoTour subsets or HPatches sequences.
-        every: Steps from one validation to the next; 0 for an epoch.
+        every: Steps between validations; 0 for an epoch.
     """
 
     every: int = 0
@@ -130,12 +130,12 @@ class PatchValidation(Validation):
 
 @dataclass(frozen=True, kw_only=True)
 class PatchRecipe(Recipe):
-    """Everything that decides what a training run gives; a batch counts points of two patches each.
+    """Settings for training a patch network; a batch counts pairs.
 
     Attributes:
-        views: How the two patches of a pair differ, where they are cut on the fly.
+        views: How the two patches of a pair differ if they are cut on the fly.
         teacher: The network to imitate, if any.
-        epochs: How long, unless `steps` says it; an epoch uses each patch, or each photo, once.
+        epochs: Used without `steps`; an epoch uses each patch, or each photo, once.
     """
 
     data: PatchData
@@ -153,5 +153,4 @@ class PatchRecipe(Recipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("epochs")
-        if self.batch < 2:
-            raise SolarError(f"batch must be 2 or more, not {self.batch}.")
+        check_range("batch", self.batch, 2)

@@ -1,7 +1,6 @@
-"""Where training pairs of patches come from: photos, sequences with homographies, patch sets.
+"""Sources of patch pairs: photos, sequences with homographies, patch sets.
 
-A source gives the batch of a step as a function of the seed and the step alone, so a resumed run
-sees what it would have seen, and two networks trained with one seed see the same patches.
+Only the seed and the step decide a batch, so that resumed runs and other networks get the same.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ SIDE = 32
 
 
 class PatchSource(Protocol):
-    """Pairs of patches of different points, two patches a point."""
+    """Pairs of patches of different points."""
 
     batches: int
     """Batches of an epoch."""
@@ -33,13 +32,12 @@ class PatchSource(Protocol):
 
 
 class PointPatches:
-    """Patches cut around the keypoints of photos, anew for every batch.
+    """Patches cut around keypoints of photos for every batch.
 
-    A batch has `points` pairs, of `per_photo` keypoints of each of its photos: patches of one photo
-    are the hardest negatives, and those that match photos meet. Photos with fewer keypoints are
-    left out. `others` (photos, m) are numbers of photos that show the same scene, itself among
-    them, and `homographies` (photos, m, 3, 3) lead from each photo to those, in pixels. A
-    SolarError if there are too few photos for one batch.
+    A batch has `points` pairs, of `per_photo` keypoints per photo, as patches of the same photo are
+    the hardest negatives. Photos with fewer keypoints are skipped. `others` (photos, m) are photos
+    of the same scene, including itself, and `homographies` (photos, m, 3, 3) map each photo to
+    those, in pixels. A SolarError if there are too few photos for one batch.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class PointPatches:
             self._neighbours = there.to(device), maps.to(device)
 
     def batch(self, step: int) -> Tensor:
-        """Cut the pairs of a step: (2, points, 1, 32, 32)."""
+        """The pairs of a step: (2, points, 1, 32, 32)."""
         generator = torch.Generator(self.photos.device).manual_seed(mixed(self.seed, step))
         numbers, frames = self._draw(step, generator)
         n, views = len(numbers), self.views
@@ -119,14 +117,14 @@ class PointPatches:
     def _carry(
         self, numbers: Tensor, frames: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Frames of the same points in another photo that shows them whole, or in the same one."""
+        """Frames of the same points in another photo that contains them, or the same one."""
         if self._neighbours is None:
             return numbers, frames
         others, maps = (values[numbers] for values in self._neighbours)
         carried = maps @ frames[:, None]  # (n, m, 3, 3)
         itself = others == numbers[:, None]
         lots = torch.rand(others.shape, generator=generator, device=frames.device)
-        # Itself only where nothing else shows the point.
+        # The photo itself only if no other contains the point.
         lots = torch.where(itself, lots - 1, lots)
         choice = torch.where(itself | self._inside(others, carried), lots, -2.0).argmax(1)
         rows = torch.arange(len(choice), device=choice.device)
@@ -142,14 +140,12 @@ class PointPatches:
 
 
 class PatchSet:
-    """Ready-made patches, such as PhotoTour's: two different ones of each point.
+    """Pairs of existing patches (n, 32, 32) whose labels (n,) are their points.
 
-    An epoch uses each patch about once. Points come in shuffled order; a point's patches are used
-    up two by two before any comes again, as the published training has it.
-
-    Labels (n,) tell the point that each of the patches (n, 32, 32) shows; points with one patch
-    are left out. A batch has `points` pairs. `turn` turns them by quarters and mirrors them, both
-    patches alike, each half of the time. A SolarError if there are too few points for one batch.
+    Points come in shuffled order; the patches of a point are all used once, in pairs, before any is
+    repeated, as in the published training. Points with one patch are skipped. A batch has `points`
+    pairs. `turn` rotates half of the pairs by quarter turns and mirrors half of them. A SolarError
+    if there are too few points for one batch.
     """
 
     def __init__(
@@ -178,7 +174,7 @@ class PatchSet:
         self._shuffled = -1, np.empty(0, np.int64)  # the points in the order of a pass
 
     def batch(self, step: int) -> Tensor:
-        """Gather the pairs of a step: (2, points, 1, 32, 32)."""
+        """The pairs of a step: (2, points, 1, 32, 32)."""
         times, place = divmod(step, self._a_pass)
         if self._shuffled[0] != times:
             drawn = np.random.default_rng((self.seed, times)).permutation(len(self._starts))
@@ -186,21 +182,21 @@ class PatchSet:
         chosen = self._shuffled[1][place * self.points : (place + 1) * self.points]
         index = torch.from_numpy(self._order[np.stack(self._pairs(chosen, times))])
         device = self.patches.device
-        if device.type == "cuda":  # sent without waiting for what the GPU is doing
+        if device.type == "cuda":  # without waiting for the GPU
             index = index.pin_memory().to(device, non_blocking=True)
         patches = self.patches[index].float()[:, :, None]
-        if self.turn:
-            generator = torch.Generator(device).manual_seed(mixed(self.seed, step, 2))
-            patches = _turned(patches, generator)
-        return patches
+        if not self.turn:
+            return patches
+        generator = torch.Generator(device).manual_seed(mixed(self.seed, step, 2))
+        return _turned(patches, generator)
 
     def _pairs(
         self, chosen: npt.NDArray[np.int64], times: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Two patches of each point when it comes for the (times + 1)-th time."""
+        """Two patches of each point in its turn `times`, from 0."""
         counts = self._counts[chosen]
         rounds, turn = np.divmod(times, counts // 2)
-        # The same lots each time within a round, so that sorting them deals the patches out.
+        # Random keys that are constant within a round: sorting them shuffles the patches.
         keys = (chosen.astype(np.uint64) << np.uint64(24)) + rounds.astype(np.uint64)
         slots = np.arange(counts.max(), dtype=np.uint64)
         lots = _scrambled(_scrambled(keys + np.uint64(self.seed))[:, None] + slots)
@@ -214,16 +210,16 @@ class PatchSet:
 def joined(
     parts: Sequence[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]],
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Several sets of patches and labels as one, no label meaning two points."""
+    """Concatenate sets of patches and labels, with distinct labels."""
     labels, first = [], 0
-    for _, own in parts:
-        labels.append(own + first)
-        first += int(own.max()) + 1
+    for _, points in parts:
+        labels.append(points + first)
+        first += int(points.max()) + 1
     return np.concatenate([patches for patches, _ in parts]), np.concatenate(labels)
 
 
 def _turned(patches: Tensor, generator: torch.Generator) -> Tensor:
-    """Quarter turns of half of the pairs and mirror images of half of them: (2, n, 1, s, s)."""
+    """Rotate half of the pairs (2, n, 1, s, s) by quarter turns, and mirror half of them."""
     draws = torch.rand((3, patches.shape[1], 1, 1, 1), generator=generator, device=patches.device)
     quarters = torch.where(draws[0] < 0.5, 1 + (3 * draws[1]).floor(), 0.0)
     turned = patches
@@ -233,7 +229,7 @@ def _turned(patches: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _scrambled(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Numbers that look drawn, a pure function of those given (the steps of splitmix64)."""
+    """Pseudorandom numbers from the given ones (splitmix64)."""
     with np.errstate(over="ignore"):
         values = values + np.uint64(0x9E3779B97F4A7C15)
         values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,30 +1,44 @@
-"""Training a patch network on pairs of patches from any source."""
+"""Training of patch networks: the pairs and the validation of a recipe, and the trainer."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from solar.datasets.patches.hpatches import STRIPS, HPatches, read_hpatches
+from solar.datasets.patches.hpatches_cut import make_hpatches
+from solar.datasets.patches.photo_points import PhotoPoints, collect_points
+from solar.datasets.patches.phototour import PAIRS, read_phototour
+from solar.datasets.patches.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
+from solar.images import Photos, find_photos
 from solar.losses import PatchLoss
 from solar.models import PatchNet, load
 from solar.training.loop import Trainer
 from solar.training.objective import Terms
-from solar.training.patches.data import Validate, open_source, open_validation
-from solar.training.patches.recipe import PatchRecipe
-from solar.training.patches.sources import PatchSource
+from solar.training.patches.recipe import PatchData, PatchRecipe, PatchValidation
+from solar.training.patches.sources import SIDE, PatchSet, PatchSource, PointPatches, joined
+
+Validate = Callable[[PatchNet], dict[str, float]]
+"""Figures of a network, with a `score` (higher is better)."""
+
+LabelledPatches = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
 class PatchTrainer(Trainer[PatchRecipe, Tensor]):
-    """A run of `task: patches`; keypoints of photos are kept in its folder, too."""
+    """A run of `task: patches`; its folder also caches keypoints of photos."""
 
     recipe_class = PatchRecipe
     net: PatchNet
     held: Validate | None
 
     def open_source(self) -> PatchSource:
-        """Open the pairs that the recipe names."""
+        """Open the pairs of the recipe."""
         self.run.folder.mkdir(parents=True, exist_ok=True)
         return open_source(self.recipe, self.device, cache=self.run.folder / "keypoints.npz")
 
@@ -53,7 +67,7 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
         return self.step % different if different else self.step
 
     def terms(self, batch: Tensor) -> Terms:
-        """Describe pairs, all as one batch for the batch norms, and compare."""
+        """Compare the descriptors of pairs, described as one batch for the batch norms."""
         patches = batch.flatten(0, 1)
         with self.recipe.compute.computing(self.device):
             rows = self._run(patches).float()
@@ -65,13 +79,13 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
         return {**terms, "loss": terms["loss"] + self.recipe.teacher.weight * apart, "apart": apart}
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """Judge the network by other patches."""
+        """Evaluate the network on the validation patches."""
         assert self.held is not None
         figures = self.held(self.net)
         return figures["score"], figures
 
     def extra_figures(self) -> dict[str, float]:
-        """How fast it is."""
+        """Steps per second."""
         return {"steps_a_second": self.meter.speed}
 
     def finish(self) -> dict[str, Any]:
@@ -90,14 +104,137 @@ class _Teacher:
         self._known: dict[int, Tensor] = {}
 
     def rows(self, number: int, patches: Tensor) -> Tensor:
-        """Its descriptors (n, 128) of the patches of a batch."""
+        """Descriptors (n, 128) of the patches of a batch."""
         rows = self._known.get(number)
         if rows is None:
             with torch.no_grad(), self._compute.computing(self._device):
                 rows = self._net(patches)
-            if self._remembers:  # rounded at once, so that a resumed run sees the same numbers
+            if self._remembers:  # rounded now, so that the first use equals later ones
                 rows = self._known[number] = rows.half().cpu()
         return rows.to(self._device).float()
+
+
+def open_source(
+    recipe: PatchRecipe, device: torch.device, *, cache: Path | None = None
+) -> PatchSource:
+    """Open the pairs of a recipe; `cache` is a `.npz` for the keypoints of photos.
+
+    A SolarError if they are damaged or too few for a batch.
+    """
+    data = recipe.data
+    if data.kind == "photos":
+        found = collect_points(find_photos(data.source), data.points, cache=cache)
+        return point_source(recipe, found, device)
+    if data.kind == "sequences":
+        sequences = [s for folder in data.source for s in read_sequences(folder)]
+        found, others, homographies = _collect_sequences(sequences, data, cache)
+        return point_source(recipe, found, device, others, homographies)
+    patches, labels = joined([part for folder in data.source for part in _sets(folder, data)])
+    return PatchSet(
+        patches, labels, points=recipe.batch, seed=recipe.seed, device=device, turn=data.turn
+    )
+
+
+def point_source(
+    recipe: PatchRecipe,
+    found: PhotoPoints,
+    device: torch.device,
+    others: npt.NDArray[np.int64] | None = None,
+    homographies: npt.NDArray[np.float64] | None = None,
+) -> PointPatches:
+    """Pairs around given keypoints; see `PointPatches`."""
+    return PointPatches(
+        found,
+        recipe.views,
+        points=recipe.batch,
+        per_photo=recipe.data.per_photo,
+        seed=recipe.seed,
+        device=device,
+        others=others,
+        homographies=homographies,
+    )
+
+
+def open_validation(settings: PatchValidation) -> Validate | None:
+    """The validation of a recipe, if any."""
+    if not settings.source:
+        return None
+    if len(settings.source) > 1:
+        raise SolarError(f"validation.source is one folder, not {len(settings.source)}.")
+    (source,) = settings.source
+    if settings.kind == "phototour":
+        return _phototour_judge(source, settings.parts)
+    if settings.kind == "sequences":
+        return _matching_judge(make_hpatches(source))
+    return _matching_judge(read_hpatches(source, settings.parts or None))
+
+
+def _sets(folder: str, data: PatchData) -> list[LabelledPatches]:
+    if data.kind == "phototour":
+        tours = [read_phototour(folder, part) for part in data.parts or (None,)]
+        return [(tour.patches(SIDE), tour.points) for tour in tours]
+    from solar.evaluation.protocols.patch_describers import shrunk
+
+    strips = read_hpatches(folder, data.parts or None)
+    found = []
+    for name in strips.names:
+        patches = [shrunk(strips.strip(name, kind), SIDE).round() for kind in STRIPS]
+        points = np.tile(np.arange(strips.counts[name]), len(STRIPS))
+        found.append((np.concatenate(patches).astype(np.uint8), points))
+    return found
+
+
+def _collect_sequences(
+    sequences: list[PhotoSequence], data: PatchData, cache: Path | None
+) -> tuple[PhotoPoints, npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Keypoints of all photos of sequences, and how each photo is carried to its neighbours."""
+    most = max(len(s.photos) for s in sequences)
+    names = tuple(f"{s.name}/{photo.name}" for s in sequences for photo in s.photos)
+    photos = Photos(names, tuple(photo for s in sequences for photo in s.photos))
+    # Homographies are between stored pixels.
+    found = collect_points(photos, replace(data.points, size=None), cache=cache, orient=False)
+    if len(found.names) < len(names):
+        missing = sorted(set(names) - set(found.names))[0]
+        raise SolarError(f"The photo {missing} of a sequence cannot be read.")
+    others = np.repeat(np.arange(len(names))[:, None], most, 1)
+    maps = np.tile(np.eye(3), (len(names), most, 1, 1))
+    start = 0
+    for sequence in sequences:
+        count = len(sequence.photos)
+        here = slice(start, start + count)
+        others[here, :count] = np.arange(start, start + count)
+        from_first = sequence.homographies
+        maps[here, :count] = from_first[None] @ np.linalg.inv(from_first)[:, None]
+        start += count
+    return found, others, maps
+
+
+def _matching_judge(data: HPatches) -> Validate:
+    from solar.evaluation.protocols.hpatches import evaluate_hpatches
+    from solar.evaluation.protocols.patch_describers import patch_describer
+
+    def judge(net: PatchNet) -> dict[str, float]:
+        result = evaluate_hpatches(data, patch_describer(net), tasks=("matching",))
+        found = 100 * result.mean("matching")
+        return {"matching": found, "score": found}
+
+    return judge
+
+
+def _phototour_judge(source: str, parts: tuple[str, ...]) -> Validate:
+    from solar.evaluation.protocols.patch_describers import patch_describer
+    from solar.evaluation.protocols.phototour import evaluate_phototour
+
+    tours = [read_phototour(source, part) for part in parts or (None,)]
+
+    def judge(net: PatchNet) -> dict[str, float]:
+        describe = patch_describer(net)
+        results = [evaluate_phototour(tour, describe, pairs=PAIRS) for tour in tours]
+        rates = {f"FPR95_{result.subset}": 100 * result.fpr95 for result in results}
+        mean = float(np.mean(list(rates.values())))
+        return {**rates, "FPR95": mean, "score": -mean}
+
+    return judge
 
 
 def _tensor_core_layout(net: nn.Module) -> None:

@@ -1,7 +1,4 @@
-"""Two views of one point: how a detector misses it, and how light and cameras change it.
-
-Everything works on whole batches on any device, and draws from one generator.
-"""
+"""Augmentation of patch pairs: noise of detectors, light and cameras, in batches on any device."""
 
 import math
 from dataclasses import dataclass
@@ -15,11 +12,11 @@ from solar.errors import SolarError
 
 @dataclass(frozen=True)
 class DetectorNoise:
-    """How far a detector misses: each number is the end of a uniform range around none.
+    """Errors of a detector, each uniform between minus and plus a bound.
 
     Attributes:
         rotation: Degrees.
-        translation: Of each coordinate, as a part of half the patch's side.
+        translation: Of each coordinate, as a share of half the patch's side.
         scale: Powers of two.
         anisotropy: Powers of two between the two axes.
         perspective: How much nearer than the middle a side of the patch can be.
@@ -38,7 +35,7 @@ STRENGTHS = {
     "hard": DetectorNoise(20, 0.3, 0.3, 0.4),
     "tough": DetectorNoise(30, 0.45, 0.5, 0.45),
 }
-"""The noise of HPatches, with a little perspective beside it."""
+"""The noise of HPatches, with a little perspective."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +43,19 @@ class Views:
     """How the two patches of a training pair differ.
 
     Attributes:
-        first: Detector noise of the first patch of a pair: one of these, drawn for each.
+        first: Detector noise of the first patch, one of these drawn per pair.
         second: The same for the second patch.
-        turn: Turn and mirror both patches of a pair together, by any angle.
+        turn: Rotate by any angle and mirror both patches of a pair together.
         coarser: The second patch comes from a photo up to 2^coarser times smaller.
         blur: Largest Gaussian blur, in pixels of a 32×32 patch.
         shadow: How much darker one side of an edge through the patch can be.
-        noise: Standard deviation, of 255, up to this.
+        noise: Largest standard deviation, as a share of 255.
         jpeg: Coarsest step of the quantised cosine transform, as a multiple of the standard's.
-        gamma: Powers of two around 1.
-        gain: Powers of two around 1; what is brighter than white is white.
-        bias: Of 255, around none.
-        chance: How often blur, shadow, noise, JPEG and a smaller photo happen to a second patch.
-        first_chance: How often the same happens to a first patch.
+        gamma: Largest exponent, in powers of two.
+        gain: Largest factor, in powers of two, before clipping at white.
+        bias: Largest offset, as a share of 255.
+        chance: Probability of blur, shadow, noise, JPEG and a smaller photo for second patches.
+        first_chance: The same for first patches.
     """
 
     first: tuple[str, ...] = ("none", "easy")
@@ -76,18 +73,17 @@ class Views:
     first_chance: float = 0.1
 
     def __post_init__(self) -> None:
-        for name in (*self.first, *self.second):
-            if name not in STRENGTHS:
-                known = ", ".join(STRENGTHS)
-                raise SolarError(f"There is no detector noise {name!r}: choose from {known}.")
+        if unknown := {*self.first, *self.second} - STRENGTHS.keys():
+            known = ", ".join(STRENGTHS)
+            raise SolarError(f"There is no detector noise {min(unknown)!r}: choose from {known}.")
         if not self.first or not self.second:
             raise SolarError("Name at least one detector noise for each patch of a pair.")
 
 
 def jitter(count: int, names: tuple[str, ...], generator: torch.Generator) -> Tensor:
-    """Draw what a detector does to frames: (count, 3, 3) maps of a patch's [−1, 1]² to itself.
+    """Draw detector noise: (count, 3, 3) maps of a patch's [−1, 1]² to itself.
 
-    The names are keys of `STRENGTHS`, one drawn for each; the generator says where, too.
+    One of the names, keys of `STRENGTHS`, is drawn for each; the generator decides the device.
     """
     device = generator.device
     table = _strengths(names, device)
@@ -95,7 +91,7 @@ def jitter(count: int, names: tuple[str, ...], generator: torch.Generator) -> Te
     rotation, scale, anisotropy, translation, perspective = table[which].T
     draws = torch.rand((8, count), generator=generator, device=device) * 2 - 1
     stretch = torch.exp2(anisotropy * draws[2] / 2)
-    along = _turns(math.pi / 2 * draws[3])  # the direction of the stretch is free
+    along = _turns(math.pi / 2 * draws[3])  # direction of the stretch
     stretched = (along * torch.stack([stretch, 1 / stretch], 1)[:, None]) @ along.mT
     linear = torch.exp2(scale * draws[1])[:, None, None] * stretched @ _turns(rotation * draws[0])
     upper = torch.cat([linear, (translation * draws[4:6]).T[..., None]], 2)
@@ -105,7 +101,7 @@ def jitter(count: int, names: tuple[str, ...], generator: torch.Generator) -> Te
 
 @cache
 def _strengths(names: tuple[str, ...], device: torch.device) -> Tensor:
-    """(names, 5). Sent to a GPU once: sending it for each batch would make everybody wait."""
+    """(names, 5), sent to a GPU once, as that waits for it."""
     rows = [
         (math.radians(n.rotation), n.scale, n.anisotropy, n.translation, n.perspective)
         for n in (STRENGTHS[name] for name in names)
@@ -114,7 +110,7 @@ def _strengths(names: tuple[str, ...], device: torch.device) -> Tensor:
 
 
 def turns(count: int, generator: torch.Generator) -> Tensor:
-    """Draw turns by any angle, every other one mirrored: (count, 3, 3)."""
+    """Draw rotations by any angle, half of them mirrored: (count, 3, 3)."""
     draws = torch.rand((2, count), generator=generator, device=generator.device)
     linear = _turns(2 * math.pi * draws[0])
     linear = torch.where(draws[1, :, None, None] < 0.5, linear, linear.flip(1))
@@ -129,16 +125,16 @@ def _turns(angles: Tensor) -> Tensor:
 
 
 def coarseness(count: int, views: Views, generator: torch.Generator) -> Tensor:
-    """How many pyramid levels up each second patch is read, (count,): none for most."""
+    """Pyramid levels at which second patches are read, (count,), mostly 0."""
     chance = torch.full((count,), views.chance, device=generator.device)
     return _some(views.coarser, chance, generator)
 
 
 def change_light(patches: Tensor, views: Views, generator: torch.Generator) -> Tensor:
-    """Change patches as lenses, light, sensors and compression do, to whole numbers.
+    """Change patches (2, n, 1, s, s) as lenses, light, sensors and compression do.
 
-    Patches are (2, n, 1, s, s), the first and the second of each pair, from 0 to 255, s a multiple
-    of eight; the generator is on their device.
+    They are first and second patches from 0 to 255, rounded in the result; s is a multiple of
+    eight, and the generator is on their device.
     """
     n, device, shape = patches.shape[1], patches.device, patches.shape
     chances = (views.first_chance, views.chance)
@@ -162,13 +158,13 @@ def change_light(patches: Tensor, views: Views, generator: torch.Generator) -> T
 
 
 def _some(most: float, chance: Tensor, generator: torch.Generator) -> Tensor:
-    """From 0 to `most`, and 0 wherever nothing is to happen, in the shape of the chances."""
+    """Uniform from 0 to `most` with probability `chance`, else 0, in its shape."""
     draws = torch.rand((2, *chance.shape), generator=generator, device=chance.device)
     return most * draws[0] * (draws[1] < chance)
 
 
 def _blurred(patches: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur by two products with a banded matrix per patch; borders are renormalised."""
+    """Gaussian blur by products with a matrix per patch; borders are renormalised."""
     place = torch.arange(patches.shape[-1], device=patches.device, dtype=patches.dtype)
     apart = (place[:, None] - place).square()
     weights = torch.exp(-apart / (2 * sigma.clamp_min(0.1).square()))
@@ -177,7 +173,7 @@ def _blurred(patches: Tensor, sigma: Tensor) -> Tensor:
 
 
 def _half_planes(patches: Tensor, generator: torch.Generator) -> Tensor:
-    """(n, 1, s, s): 0 on one side of a more or less soft edge at any place, 1 on the other."""
+    """(n, 1, s, s): 0 on one side of a random soft edge, 1 on the other."""
     n, size, device = len(patches), patches.shape[-1], patches.device
     angle, offset, soft = torch.rand((3, n, 1, 1, 1), generator=generator, device=device)
     line = (torch.arange(size, device=device) * 2 + 1) / size - 1
@@ -187,7 +183,7 @@ def _half_planes(patches: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _compressed(patches: Tensor, coarse: Tensor) -> Tensor:
-    """JPEG's loss on 8×8 blocks: steps grow with frequency, about as the standard's table does."""
+    """JPEG quantisation of 8×8 blocks with steps that approximate the standard's table."""
     transform, frequency = _cosines(patches.shape[-1], patches.device)
     step = (coarse * (10 + 6 * frequency)).clamp_min(1e-3)  # where 0, too fine to matter
     coefficients = transform @ patches @ transform.mT

@@ -1,4 +1,4 @@
-"""Training a network to tell labelled places apart: ArcFace and its kin, without mining."""
+"""Training as classification of labelled places: ArcFace and similar losses, without mining."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,27 +14,31 @@ from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.losses import NEGATIVES, Classifier, nearest_negatives, second_order
 from solar.nn import pca_whitening
+from solar.nn.whitening import Whitening
 from solar.training import distributed
 from solar.training.objective import CollapseMonitor, Terms
 from solar.training.retrieval.loader import Loader
-from solar.training.retrieval.local_whitening import MOST, start_local_whitening
-from solar.training.retrieval.miner import contact_sheet
-from solar.training.retrieval.network import COMPUTED, build_network
-from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, parts_of
-from solar.training.retrieval.place_recipe import PlaceRecipe
+from solar.training.retrieval.network import (
+    COMPUTED,
+    LOCAL_WHITENING_PHOTOS,
+    build_network,
+    compute_whitening,
+)
+from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
+from solar.training.retrieval.recipe import PlaceRecipe
 from solar.training.retrieval.validate import Labelled, open_labelled
 from solar.training.run import State
 
-_WHITENED, _TOGETHER = 2000, 32  # photos that a whitening layer starts from; described at once
-_ORDER = 1 << 20  # keeps the chance of epochs apart from that of steps
+_WHITENED, _TOGETHER = 2000, 32  # photos for a whitening layer; photos described at once
+_ORDER = 1 << 20  # separates the random numbers of epochs from those of steps
 
 
 class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
     """A run of `task: places`; a batch is photos, and the place (b,) of each.
 
-    Every process has all places' weights and computes the loss of the whole batch, from gathered
-    descriptors: so each finds the whole gradient of those weights by itself, and all take the same
-    step. What processes exchange is a megabyte a step, and not those weights' gradient.
+    Every process has the weights of all places and computes the loss of the whole batch from
+    gathered descriptors. So each finds the whole gradient of those weights, and processes exchange
+    a megabyte per step instead of that gradient.
     """
 
     recipe_class = PlaceRecipe
@@ -47,13 +51,9 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
         self.labels = torch.from_numpy(self.data.labels)
         self.count_steps(self._steps_per_epoch())
         self.net, self.origin = build_network(recipe.network)
-        loss = recipe.loss
+        loss, places = recipe.loss, len(self.data.names)
         self.classifier = Classifier(
-            self.net.dim,
-            len(self.data.names),
-            kind=loss.kind,
-            margin=loss.margin,
-            scale=loss.scale,
+            self.net.dim, places, kind=loss.kind, margin=loss.margin, scale=loss.scale
         ).to(self.device)
         self.loader = Loader(self.data.photos, recipe.images, recipe.seed, self.device)
         advice = "Lower optimiser.lr, loss.margin or loss.second_order."
@@ -69,7 +69,7 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
         return count // batch
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """The places' weights, and parts of the network; biases and norms do not decay."""
+        """Weights of the places and parts of the network; biases and norms do not decay."""
         settings, weight = self.recipe.optimiser, self.classifier.weight
         rate = settings.lr * settings.classifier
         groups: list[dict[str, Any]] = [{"name": "classifier", "params": [weight], "lr": rate}]
@@ -82,7 +82,7 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
         return groups
 
     def begin(self) -> None:
-        """Compute what starts from photos, and say where the rest is from."""
+        """Compute the weights that start from photos."""
         if self.origin["whitening"].startswith(COMPUTED):
             self._start_whitening()
         if self.recipe.loss.start == "means":
@@ -91,36 +91,29 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
 
     @torch.no_grad()
     def _start_whitening(self) -> None:
-        """Whiten the first photos by PCA; batch norms that learn follow them, too.
+        """Whiten by PCA of the first photos, which also update trained batch norms.
 
         Every process does the same.
         """
-        net, layer = self.net, self.net.whiten
-        if layer is None:  # that of local descriptors
-            first = self._order(0)[:MOST].tolist()
-            squares = self.loader.squares(first, self.recipe.images.size, (0,))
-            start_local_whitening(net, squares)
-            return
-        net.whiten = None
-        try:
-            rows = torch.cat([rows for rows, _ in self._described(self._order(0)[:_WHITENED])])
-        finally:
-            net.whiten = layer
-        found = pca_whitening(rows.cpu()).linear(net.dim)
-        layer.weight.copy_(distributed.share(found.weight.to(layer.weight)))
-        layer.bias.copy_(distributed.share(found.bias.to(layer.bias)))
+        first = self._order(0)[:LOCAL_WHITENING_PHOTOS]
+        squares = self.loader.squares(first.tolist(), self.recipe.images.size, (0,))
+
+        def fit() -> Whitening:
+            rows = [rows for rows, _ in self._described(first[:_WHITENED])]
+            return pca_whitening(torch.cat(rows).cpu())
+
+        compute_whitening(self.net, squares, fit)
 
     @torch.no_grad()
     def _start_places(self) -> None:
-        """Let every place start where its photos are; each process describes some of them."""
+        """Start every place at the mean of its photos; each process describes some."""
         self.bar.say("Computing the class centres")
         self.net.eval()
         order = torch.arange(len(self.labels))
         sums = torch.zeros_like(self.classifier.weight)
         for rows, numbers in self._described(order[distributed.part(len(order))]):
             sums.index_add_(0, self.labels[numbers].to(self.device), rows.float())
-        everybody = distributed.collect(sums[None]).sum(0)
-        self.classifier.weight.copy_(F.normalize(everybody, dim=1))
+        self.classifier.weight.copy_(F.normalize(distributed.collect(sums[None]).sum(0), dim=1))
 
     def _described(self, order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         for photos, numbers in self.loader.photo_batches(order, range(len(order)), _TOGETHER, 0):
@@ -132,7 +125,7 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
         return epoch_order(self.labels, recipe.each, chance)
 
     def batches(self) -> Iterator[Batch]:
-        """Shuffle an epoch, and give every process its share of each step."""
+        """Shuffle an epoch; every process takes its share of each step."""
         recipe, here = self.recipe, self.here
         batch, share = recipe.batch, recipe.batch // here.size
         while self.step < self.steps:
@@ -148,10 +141,10 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
                 yield photos, self.labels[numbers].to(self.device)
 
     def _loss(self, rows: Tensor, shown: Tensor) -> Terms:
-        everybody, labels = distributed.gather(rows), distributed.collect(shown)
-        found = self.classifier(everybody, labels)
+        rows, labels = distributed.gather(rows), distributed.collect(shown)
+        found = self.classifier(rows, labels)
         weight = self.recipe.loss.second_order
-        second = place_similarity(everybody, labels) if weight else rows.new_zeros(())
+        second = place_similarity(rows, labels) if weight else rows.new_zeros(())
         total = found.loss + weight * second
         with torch.no_grad():
             return {
@@ -161,32 +154,30 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
                 "accuracy": found.accuracy,
                 "near": found.near,
                 "far": found.far,
-                "spread": 1 - everybody.float().mean(0).square().sum(),
+                "spread": 1 - rows.float().mean(0).square().sum(),
             }
 
     def extra_state(self) -> State:
-        """The places' weights, which no user of the network needs."""
+        """The weights of the places."""
         state = self.classifier.state_dict()
         return {"classifier": {name: value.cpu() for name, value in state.items()}}
 
     def load_extra(self, state: State) -> None:
-        """Take them over."""
+        """Load them."""
         self.classifier.load_state_dict(state["classifier"])
 
 
 def place_similarity(rows: Tensor, labels: Tensor) -> Tensor:
-    """The second-order loss of neighbours in a batch, (n, dim), that show the same place.
+    """The second-order loss of a batch (n, dim), whose rows 0 and 1, 2 and 3, … may be pairs.
 
-    Rows 0 and 1, 2 and 3 and so on are pairs, if their labels are equal; negatives are the nearest
-    five rows of other places, or as many as there are for all. Zero where there are none.
+    Negatives are the five nearest rows of other places, or fewer if a pair has fewer. Zero without
+    pairs or negatives.
     """
-    half = len(rows) // 2
-    anchors, positives = rows[: 2 * half : 2], rows[1 : 2 * half : 2]
-    own = labels[: 2 * half : 2]
-    paired = own == labels[1 : 2 * half : 2]
-    anchors, positives, own = anchors[paired], positives[paired], own[paired]
-    kin = own[:, None] == labels
-    count = min(NEGATIVES, int((~kin).sum(1).min())) if len(own) else 0
+    end = len(rows) // 2 * 2
+    paired = labels[:end:2] == labels[1:end:2]
+    anchors, positives = rows[:end:2][paired], rows[1:end:2][paired]
+    kin = labels[:end:2][paired, None] == labels
+    count = min(NEGATIVES, int((~kin).sum(1).min())) if len(kin) else 0
     if count == 0:
         return rows.sum() * 0
     negatives = nearest_negatives(anchors, rows, kin, count)
@@ -194,14 +185,14 @@ def place_similarity(rows: Tensor, labels: Tensor) -> Tensor:
 
 
 def epoch_length(labels: np.ndarray[Any, np.dtype[np.int64]], each: int) -> int:
-    """Photos of an epoch in which those of a place come in groups of `each`."""
+    """Photos of an epoch with groups of `each` photos of a place."""
     return int((-(-np.bincount(labels) // each)).sum()) * each
 
 
 def epoch_order(labels: Tensor, each: int, chance: torch.Generator) -> Tensor:
-    """The photos of an epoch (`epoch_length`,), shuffled in groups of `each` of one place.
+    """The photos (`epoch_length`,) of an epoch, shuffled in groups of `each` of one place.
 
-    Every photo is in it; the last group of a place is filled up with photos of its first ones.
+    All photos occur; the last group of a place is filled up with some of its other photos.
     """
     shuffled = torch.randperm(len(labels), generator=chance)
     if each == 1:

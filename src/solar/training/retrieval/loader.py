@@ -1,9 +1,9 @@
-"""Photos to squares, cut at random: the same cut for the same key, whatever thread makes it."""
+"""Reading photos for training, as random crops that a key decides."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,29 +18,25 @@ from solar.errors import SolarError
 from solar.images import read_image
 from solar.training.retrieval.recipe import Images
 
+S = TypeVar("S")
+T = TypeVar("T")
 Key = tuple[int, ...]
 
-# What a key is for, so that mining and training cut the same photo differently.
+# Part of a key, so that mining and training cut the same photo differently.
 TRAINING, MINING = 0, 1
-_TRIES = 100  # photos in a row that cannot be read, before a run ends
+_TRIES = 100  # unreadable photos in a row that end a run
 
 
 def random_square(image: Image.Image, size: int, key: Key) -> Pixels:
-    """Cut a random square as large as the photo allows, then resize it, enlarging small photos.
-
-    The key decides where. Gives (size, size, 3).
-    """
+    """Cut the largest square at a random place, then resize it to (size, size, 3)."""
     side = min(image.size)
-    # Cut first, then resize: a resize with a box would let pixels beyond it in.
+    # Cut first: a resize with a box would mix in pixels beyond it.
     part = _cut(image, side, side, key)
     return np.array(part.resize((size, size), Image.Resampling.BILINEAR))
 
 
 def random_part(image: Image.Image, size: int, key: Key) -> Pixels:
-    """Resize the shorter side, then cut a random square: how photos are described for mining.
-
-    Arguments and result as for `random_square`, of which this differs by the order only.
-    """
+    """Resize the shorter side, then cut a random square (size, size, 3), as mining does."""
     short = min(image.size)
     width, height = (size * side // short for side in image.size)
     small = image.resize((width, height), Image.Resampling.BILINEAR)
@@ -48,13 +44,12 @@ def random_part(image: Image.Image, size: int, key: Key) -> Pixels:
 
 
 def random_bucket(image: Image.Image, size: int, ratios: Sequence[float], key: Key) -> Pixels:
-    """Cut as much as possible in the nearest of some ratios (widths by heights), then resize.
+    """Cut as much as possible in the nearest of some ratios (width by height), then resize.
 
-    The key decides where. Gives (h, w, 3), multiples of 32, of about the area of a square of this
-    size.
+    The sides of the result (h, w, 3) are multiples of 32, and its area is about size².
     """
-    own = image.width / image.height
-    ratio = min(ratios, key=lambda one: abs(np.log(one / own)))
+    aspect = image.width / image.height
+    ratio = min(ratios, key=lambda r: abs(np.log(r / aspect)))
     width, height = (max(32, 32 * round(size * f / 32)) for f in (ratio**0.5, ratio**-0.5))
     scale = min(image.width / width, image.height / height)
     wide, high = min(image.width, round(width * scale)), min(image.height, round(height * scale))
@@ -63,12 +58,11 @@ def random_bucket(image: Image.Image, size: int, ratios: Sequence[float], key: K
 
 
 def random_crop(image: Image.Image, size: int, least: float, key: Key) -> Pixels:
-    """Cut a random part, up to a third wider or narrower than high, and squeeze it into a square.
+    """Cut a random part of aspect 3:4 to 4:3 and squeeze it into a square (size, size, 3).
 
-    It has `least` of the area or more, unless a long photo has no such part. The key decides all of
-    it. Gives (size, size, 3).
+    It has at least the share `least` of the area, unless the photo is too long for that.
     """
-    # The first two of these numbers are the ones by which `_cut` chooses where.
+    # `_cut` draws the first two of these numbers again for the place.
     _, _, area, ratio = np.random.default_rng(key).random(4).tolist()
     pixels = (least + (1 - least) * area) * image.width * image.height
     stretch = (4 / 3) ** (2 * ratio - 1)
@@ -93,13 +87,13 @@ class TupleBatch:
     groups: list[Tensor]
     """(n, h, w, 3) bytes each."""
     order: Tensor
-    """Where each photo of the batch is in the groups, laid end to end."""
+    """Place of each photo of the batch in the concatenated groups."""
 
     @classmethod
     def of(cls, pixels: Sequence[Pixels], *, pin: bool = False) -> "TupleBatch":
-        """Put photos of one shape together."""
-        shapes = sorted({one.shape for one in pixels})
-        places = [[n for n, one in enumerate(pixels) if one.shape == shape] for shape in shapes]
+        """Group photos by shape."""
+        shapes = sorted({photo.shape for photo in pixels})
+        places = [[n for n, photo in enumerate(pixels) if photo.shape == shape] for shape in shapes]
         groups = []
         for shape, mine in zip(shapes, places, strict=True):
             group = torch.empty((len(mine), *shape), dtype=torch.uint8, pin_memory=pin)
@@ -111,11 +105,7 @@ class TupleBatch:
 
 
 class Loader:
-    """Reads photos, which tuples name by number, for training, ahead of their use.
-
-    The device decides how many threads decode, and whether batches go to memory that a GPU can
-    fetch by itself.
-    """
+    """Reads photos by number in threads, in advance; batches for a GPU are pinned."""
 
     def __init__(
         self, photos: PhotoList, settings: Images, seed: int, device: torch.device
@@ -126,10 +116,7 @@ class Loader:
         self.unreadable: dict[str, str] = {}
 
     def squares(self, numbers: Sequence[int], size: int, key: Key) -> Iterator[Pixels | None]:
-        """Random squares of photos, in order; None for a photo that cannot be read.
-
-        The key decides the cuts, together with a photo's number.
-        """
+        """Random squares of photos, by the key and a photo's number; None: unreadable."""
         key = (self.seed, MINING, *key)
 
         def read(number: int) -> Pixels | None:
@@ -141,29 +128,26 @@ class Loader:
     def batches(
         self, tuples: Tensor, numbers: Sequence[int], size: int, epoch: int
     ) -> Iterator[TupleBatch]:
-        """Batches of `size` whole tuples of (q, s) photos, those of the numbers, in order.
+        """Batches of `size` tuples, by their numbers among the epoch's (q, s) photos.
 
-        The epoch decides the cuts, together with a tuple's number and a photo's place in it.
+        The epoch, a tuple's number and a photo's place in it decide the crops.
         """
 
         def read(number: int) -> list[Pixels]:
             return self._tuple(tuples[number].tolist(), (self.seed, TRAINING, epoch, number))
 
-        def stack() -> Iterator[TupleBatch]:
-            # Two batches wait while one is computed.
-            rows = ahead(read, numbers, self.threads, 2 * size + self.threads)
-            while some := list(islice(rows, size)):
-                yield TupleBatch.of([pixels for row in some for pixels in row], pin=self.pin)
+        def stacked(tuples: list[list[Pixels]]) -> TupleBatch:
+            return TupleBatch.of([pixels for photos in tuples for pixels in photos], pin=self.pin)
 
-        return prefetched(stack(), 2) if self.pin else stack()
+        return self._batched(read, numbers, size, stacked)
 
     def photo_batches(
         self, order: Tensor, places: Iterable[int], size: int, epoch: int
     ) -> Iterator[tuple[TupleBatch, Tensor]]:
-        """Batches of `size` photos, those at these places of an order (n,), and their numbers.
+        """Batches of `size` photos at these places of an order (n,), and the photos' numbers.
 
-        One that cannot be read is replaced by the next in the set that can. The epoch decides the
-        cuts, together with the place.
+        An unreadable photo is replaced by the next readable one of the set. The epoch and the place
+        decide the crops.
         """
 
         def read(place: int) -> tuple[Pixels, int]:
@@ -175,13 +159,26 @@ class Loader:
                 f"{self.photos.names[first]} cannot be read any more, nor can any photo after it."
             )
 
-        def stack() -> Iterator[tuple[TupleBatch, Tensor]]:
-            photos = ahead(read, places, self.threads, 2 * size + self.threads)
-            while some := list(islice(photos, size)):
-                numbers = torch.tensor([number for _, number in some])
-                yield TupleBatch.of([pixels for pixels, _ in some], pin=self.pin), numbers
+        def stacked(photos: list[tuple[Pixels, int]]) -> tuple[TupleBatch, Tensor]:
+            pixels, numbers = zip(*photos, strict=True)
+            return TupleBatch.of(pixels, pin=self.pin), torch.tensor(numbers)
 
-        return prefetched(stack(), 2) if self.pin else stack()
+        return self._batched(read, places, size, stacked)
+
+    def _batched(
+        self,
+        read: Callable[[int], S],
+        items: Iterable[int],
+        size: int,
+        stacked: Callable[[list[S]], T],
+    ) -> Iterator[T]:
+        def batches() -> Iterator[T]:
+            # Two batches wait while one is computed.
+            found = ahead(read, items, self.threads, 2 * size + self.threads)
+            while some := list(islice(found, size)):
+                yield stacked(some)
+
+        return prefetched(batches(), 2) if self.pin else batches()
 
     def _tuple(self, numbers: list[int], key: Key) -> list[Pixels]:
         images = _mended([self._open(number) for number in numbers])
@@ -201,20 +198,20 @@ class Loader:
     def _open(self, number: int) -> Image.Image | None:
         try:
             return read_image(self.photos.read(number), orient=self.settings.orient)
-        except SolarError as error:  # one bad file among a million must not end a run
+        except SolarError as error:  # one bad file must not end a run
             self.unreadable[self.photos.names[number]] = str(error)
             return None
 
 
 def _mended(images: list[Image.Image | None]) -> list[Image.Image] | None:
-    """Replace what cannot be read by what plays the same part: a query and its positive, negatives.
+    """Replace unreadable photos by readable ones: query by positive, negatives by each other.
 
-    None if a part has no photo left.
+    None if there is none left.
     """
-    out: list[Any] = []
-    for mine in (images[:2], images[2:]):
-        there = [image for image in mine if image is not None]
-        if mine and not there:
+    mended: list[Any] = []
+    for part in (images[:2], images[2:]):
+        readable = [image for image in part if image is not None]
+        if part and not readable:
             return None
-        out += [there[0] if image is None else image for image in mine]
-    return out
+        mended += [readable[0] if image is None else image for image in part]
+    return mended

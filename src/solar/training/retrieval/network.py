@@ -1,9 +1,14 @@
-"""The network of a retrieval run: initial weights and parameter groups."""
+"""The network of a retrieval run: initial weights, whitening of local descriptors, what learns."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
-from torch import nn
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
@@ -11,28 +16,36 @@ from solar.models.checkpoint import load_whitening
 from solar.models.hub.pretrained import from_folder, pretrained_folder
 from solar.models.retrieval_config import REDUCTIONS, attention_at
 from solar.nn import BACKBONES, DAME, GeM
-from solar.nn.local_pooling import How
+from solar.nn.local_pooling import How, smoothed
 from solar.nn.pooling import LOCAL_POOLINGS, ClassTokenGeM
+from solar.nn.whitening import Whitening, whitening_of
+from solar.training.distributed import share
 from solar.training.retrieval.recipe import NetworkStart, RetrievalOptimiser
 
 COMPUTED = "computed from training photos"
-"""How the origin of a whitening begins that is still to be computed."""
+"""Origin of a whitening that is still to be computed begins so."""
+
+LOCAL_WHITENING_PHOTOS = 5000
+"""Photos for the PCA of local descriptors, as published."""
+
+_STRONGEST_LOCATIONS = 1000  # of a photo
+_WHITENING_BATCH = 16  # photos
 
 
 def build_network(settings: NetworkStart) -> tuple[RetrievalNet, dict[str, str]]:
-    """Build a network on the CPU, and tell where its parts' first weights are from.
+    """Build a network on the CPU; returns it and the origin of the weights of its parts.
 
     The published run takes the backbone of one network, the whitening layer of another, a fresh
     exponent, and attention that starts as the identity. A SolarError if a file is missing or does
     not fit.
     """
     if settings.start is not None:
-        return _gone_on_with(settings.start, settings.attention)
+        return _fine_tuned(settings.start, settings.attention)
     origin = dict.fromkeys(("backbone", "pooling", "whitening"), "random")
     attention = attention_at(settings.attention, REDUCTIONS)
     head = {"pooling": settings.pooling, "whitening": settings.whitening, "dim": settings.dim}
     if settings.pooling in LOCAL_POOLINGS:
-        head["scales"] = (1.0,)  # what is compared at several are local features
+        head["scales"] = (1.0,)  # only local features are compared at several
     folder = None if settings.backbone in BACKBONES else pretrained_folder(settings.backbone)
     if folder is not None:
         net = from_folder(folder, attention=attention, **head)  # type: ignore[arg-type]
@@ -50,8 +63,8 @@ def build_network(settings: NetworkStart) -> tuple[RetrievalNet, dict[str, str]]
     return net, origin
 
 
-def _gone_on_with(start: str, attention: str) -> tuple[RetrievalNet, dict[str, str]]:
-    found = retrieval_model(start, device="cpu").with_adaptation(None)  # no longer true of it
+def _fine_tuned(start: str, attention: str) -> tuple[RetrievalNet, dict[str, str]]:
+    found = retrieval_model(start, device="cpu").with_adaptation(None)  # of the old weights
     wanted = attention_at(attention, REDUCTIONS)
     config = replace(found.config, attention={**wanted, **found.config.attention})
     net = RetrievalNet(config)
@@ -64,9 +77,9 @@ def _gone_on_with(start: str, attention: str) -> tuple[RetrievalNet, dict[str, s
 
 
 def take_backbone(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
-    """Copy the backbone of `features`, with the attention that both have; tells where that is from.
+    """Copy the backbone of `features`, and the attention that both have; returns its origin.
 
-    A SolarError, with the name, if the backbones are of different kinds.
+    A SolarError, with the name, if the backbones differ.
     """
     own = net.backbone.state_dict()
     shared = {key: value for key, value in features.backbone.state_dict().items() if key in own}
@@ -103,7 +116,7 @@ def _start_whitening(
 ) -> str:
     source = settings.whitening_from
     if isinstance(net.pool, How) and net.whiten is None:
-        return _start_local_whitening(net.pool, source, features)
+        return _copy_local_whitening(net.pool, source, features)
     if net.whiten is None:
         return "none"
     if source is None:
@@ -126,7 +139,7 @@ def _start_whitening(
     return source
 
 
-def _start_local_whitening(pool: How, source: str | None, features: RetrievalNet | None) -> str:
+def _copy_local_whitening(pool: How, source: str | None, features: RetrievalNet | None) -> str:
     if source == "features" and features is not None and isinstance(features.pool, How):
         pool.load_state_dict(features.pool.state_dict())
         return source
@@ -147,14 +160,73 @@ def _whitening(source: str) -> nn.Linear | None:
             raise no_layer from None
 
 
+@torch.no_grad()
+def compute_whitening(
+    net: RetrievalNet,
+    squares: Iterable[NDArray[np.uint8] | None],
+    fit: Callable[[], Whitening],
+) -> None:
+    """Start the whitening layer from `fit` without it, or that of local descriptors from squares.
+
+    Every process does the same; rank 0's result counts.
+    """
+    if net.whiten is None:
+        start_local_whitening(net, squares)
+        return
+    layer, net.whiten = net.whiten, None
+    try:
+        found = fit()
+    finally:
+        net.whiten = layer
+    linear = found.linear(net.dim)
+    layer.weight.copy_(share(linear.weight.to(layer.weight)))
+    layer.bias.copy_(share(linear.bias.to(layer.bias)))
+
+
+@torch.no_grad()
+def start_local_whitening(net: RetrievalNet, squares: Iterable[NDArray[np.uint8] | None]) -> None:
+    """Whiten HOW's local descriptors by PCA of the strongest ones in squares (h, w, 3).
+
+    Unreadable photos are None.
+    """
+    assert isinstance(net.pool, How)
+    channels = net.backbone.channels
+    count, total = 0, torch.zeros(channels, dtype=torch.float64, device=net.device)
+    second = torch.zeros(channels, channels, dtype=torch.float64, device=net.device)
+    readable = (square for square in squares if square is not None)
+    was_training = net.training
+    net.eval()
+    while some := list(islice(readable, _WHITENING_BATCH)):
+        pixels = torch.from_numpy(np.stack(some)).to(net.device)
+        rows = _strongest(net.pool, net.forward_features(net.normalise(pixels)).float()).double()
+        count, total, second = count + len(rows), total + rows.sum(0), second + rows.T @ rows
+    net.train(was_training)
+    if count <= net.pool.dim:
+        raise SolarError(
+            f"{count} local descriptors are too few to whiten {net.pool.dim} directions: train on "
+            "more or larger photos."
+        )
+    mean = total / count
+    layer = whitening_of(mean, second / count - torch.outer(mean, mean)).linear()
+    net.pool.start_from(*(share(part.to(net.device)) for part in (layer.weight, layer.bias)))
+
+
+def _strongest(pool: How, maps: Tensor) -> Tensor:
+    """The smoothed columns (n, c) of maps (b, c, h, w) at each photo's strongest locations."""
+    strength, _ = pool.local(maps)
+    best = strength.flatten(1).topk(min(_STRONGEST_LOCATIONS, strength[0].numel())).indices
+    columns = smoothed(maps).flatten(2)
+    return torch.cat([photo[:, rows].T for photo, rows in zip(columns, best, strict=True)])
+
+
 # What learns.
 
 
 def parameter_groups(net: RetrievalNet, settings: RetrievalOptimiser) -> list[dict[str, Any]]:
-    """Freeze all that does not learn, and group the rest for a torch optimiser, each by `name`.
+    """Freeze what does not learn; returns named groups of the rest for a torch optimiser.
 
     The published groups are soa4, soa5, pool (a hundred times the rate, no decay) and whiten. A
-    SolarError if `backbone` names a stage that is not there, or nothing learns.
+    SolarError if `backbone` names an unknown stage, or nothing learns.
     """
     net.requires_grad_(False)
     net.freeze_batch_norm = settings.batch_norm == "frozen"  # from the next `net.train()` on
@@ -191,11 +263,11 @@ def parameter_groups(net: RetrievalNet, settings: RetrievalOptimiser) -> list[di
 
 
 def learns(module: nn.Module) -> bool:
-    """Whether anything in a module has a gradient."""
+    """Whether any parameter of a module has a gradient."""
     return any(parameter.requires_grad for parameter in module.parameters())
 
 
 def frozen_stages(net: RetrievalNet) -> list[str]:
-    """Names of the backbone's own stages in which nothing learns."""
-    plain = [(name, part) for name, part in net.backbone.stages() if not name.startswith("soa")]
-    return [name for name, part in plain if not learns(part)]
+    """Frozen stages of the backbone, without attention."""
+    stages = net.backbone.stages()
+    return [name for name, part in stages if not name.startswith("soa") and not learns(part)]

@@ -1,18 +1,24 @@
-"""What all trainings of retrieval networks share."""
+"""The part that training with tuples and with classes share."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import nullcontext
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
 from torch import Tensor, nn
 
 from solar.datasets.labelled.file import read_training_file
+from solar.datasets.labelled.places import PhotoList
 from solar.datasets.labelled.sources import Part
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
+from solar.images import read_image
 from solar.models import RetrievalNet
 from solar.training.loop import Trainer
 from solar.training.objective import Terms
@@ -25,15 +31,15 @@ from solar.training.retrieval.validate import Labelled, validate
 P = TypeVar("P", bound=PhotoRecipe)
 
 Batch = tuple[TupleBatch, Tensor]
-"""Photos, and what they show, as the task has it."""
+"""Photos and their labels."""
 
 
 class PhotoTrainer(Trainer[P, Batch]):
-    """A task says what a batch is and what its loss is; `prepare` also sets `origin` and `loader`.
+    """A task defines batches and loss; `prepare` also sets `origin` and `loader`.
 
     Attributes:
-        origin: Where the first weights of the network's parts are from.
-        loader: What reads the photos.
+        origin: Source of the initial weights of each part of the network.
+        loader: Reads the photos.
     """
 
     several, watched, validates_first = True, True, True
@@ -44,7 +50,7 @@ class PhotoTrainer(Trainer[P, Batch]):
 
     @abstractmethod
     def _loss(self, rows: Tensor, shown: Tensor) -> Terms:
-        """The loss of descriptors (b, dim) of this process and those of all others."""
+        """The loss of the descriptors of all processes, of which (b, dim) are given."""
 
     def check_share(self, what: str) -> None:
         """A SolarError if the processes cannot share a batch equally."""
@@ -56,7 +62,7 @@ class PhotoTrainer(Trainer[P, Batch]):
             )
 
     def count_steps(self, steps_per_epoch: int) -> None:
-        """Set all that follows from the length of an epoch."""
+        """Set what follows from the length of an epoch."""
         self.save_every = self.steps_per_epoch = steps_per_epoch
         self.validate_every = self.recipe.validation.every * steps_per_epoch
         planned = self.recipe.epochs * steps_per_epoch
@@ -67,7 +73,7 @@ class PhotoTrainer(Trainer[P, Batch]):
         return parameter_groups(self.net, self.recipe.optimiser)
 
     def ready(self) -> None:
-        """Fuse what is frozen, which may copy it, and join the other processes."""
+        """Fuse frozen parts, which may copy them, and join the other processes."""
         self.trainable = TrainableNet(self.net, self.recipe.compute, self.recipe.images.augment)
         self.model: nn.Module = self.trainable
         if self.here.size > 1:
@@ -78,7 +84,7 @@ class PhotoTrainer(Trainer[P, Batch]):
             )
 
     def begin(self) -> None:
-        """Say where the first weights are from, and what is odd about the recipe."""
+        """Log the origin of the weights, and warn of odd settings."""
         learning = sum(p.numel() for p in self.learning)
         origin = {f"from_{name}": source for name, source in self.origin.items()}
         self.run.log(0, photos=len(self.loader.photos), parameters=learning, **origin)
@@ -94,7 +100,7 @@ class PhotoTrainer(Trainer[P, Batch]):
             )
 
     def backward(self, batch: Batch) -> Terms:
-        """Leave the gradients in the parameters; in chunks, if the recipe asks for them."""
+        """Compute the gradients, in chunks if the recipe has them."""
         chunks = self.recipe.compute.grad_cache_chunks
         if chunks == 1:
             return super().backward(batch)
@@ -124,7 +130,7 @@ class PhotoTrainer(Trainer[P, Batch]):
         return generator(self.recipe.seed, self.step + 1, self.here.rank, *chunk)
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """Find held-out photos of the same landmarks."""
+        """Retrieval of held-out photos."""
         assert self.held is not None
         found = validate(self.net, self.held, self.recipe.validation)
         return found["mAP"], {"epoch": self.step // self.steps_per_epoch, **found}
@@ -134,7 +140,7 @@ class PhotoTrainer(Trainer[P, Batch]):
         return {"epoch": (self.step - 1) // self.steps_per_epoch}
 
     def finish(self) -> dict[str, Any]:
-        """Write the last state, and tell of photos that could not be read."""
+        """Write the last state, and warn of unreadable photos."""
         files = super().finish()
         if bad := self.loader.unreadable:
             first = next(iter(bad.values()))
@@ -146,8 +152,33 @@ class PhotoTrainer(Trainer[P, Batch]):
 def parts_of(data: RetrievalData) -> list[Part]:
     """The part to train on and, by default, the part that the file holds out."""
     file = Path(data.source[0])
-    # A file of `solar data build --val-fraction` holds photos out.
+    # `solar data build --val-fraction` holds photos out.
     one_file = len(data.source) == 1 and file.suffix == ".json"
     if data.part == "train" and one_file and read_training_file(file).holds_out:
         return ["train", "val"]
     return [data.part]
+
+
+def contact_sheet(
+    photos: PhotoList, tuples: Tensor, *, most: int = 8, cell: int = 96
+) -> NDArray[np.uint8]:
+    """Draw the first (q, s) tuples in rows of cells: query, positive (green), negatives (red)."""
+    rows: Sequence[Sequence[int]] = tuples[:most].tolist()
+    gap = max(2, cell // 24)
+    high, wide = len(rows) * (cell + gap) + gap, len(rows[0]) * (cell + gap) + gap
+    sheet = Image.new("RGB", (wide, high), (255, 255, 255))
+    for y, row in enumerate(rows):
+        for x, number in enumerate(row):
+            left, top = x * (cell + gap), y * (cell + gap)
+            colour = ((32, 32, 36), (0, 148, 108), (208, 68, 0))[min(x, 2)]
+            sheet.paste(colour, (left, top, left + cell + gap + 1, top + cell + gap + 1))
+            sheet.paste(_thumbnail(photos, number, cell - gap), (left + gap, top + gap))
+    return np.asarray(sheet)
+
+
+def _thumbnail(photos: PhotoList, number: int, side: int) -> Image.Image:
+    try:
+        image = read_image(photos.read(number))
+    except SolarError:
+        return Image.new("RGB", (side, side), (226, 226, 230))
+    return ImageOps.fit(image, (side, side))

@@ -1,37 +1,38 @@
-"""Settings for training a retrieval network; the defaults are the published ones."""
+"""Settings for training on photos, with tuples or classes; the defaults are the published ones."""
 
 from dataclasses import dataclass, field
 from typing import Literal
 
 from solar.errors import SolarError
+from solar.losses import MARGIN_LOSSES
 from solar.training.augment import Augmentation
-from solar.training.objective import RetrievalLoss
+from solar.training.objective import RetrievalLoss, check_kind
+from solar.training.recipe import check_range
 from solar.training.shared_recipe import Compute, Data, Optimiser, PhotoValidation, Recipe
 
 
 @dataclass(frozen=True)
 class NetworkStart:
-    """What is trained, and where its first weights come from.
+    """The network and its initial weights.
 
     Files may be anything that `solar.load` takes: zoo names, .safetensors, published .pth.
 
     Attributes:
-        start: A whole network to go on training; all else but `attention` is then ignored.
+        start: A whole network to fine-tune; all else but `attention` is then ignored.
         backbone: resnet18 … resnet152, vgg16, alexnet; or a pretrained backbone of `transformers`:
             a folder with its config.json and model.safetensors, or `hf:org/name`.
-        attention: Layers with second-order attention, such as "45". Blocks that the first
-            weights do not have start as the identity.
+        attention: Layers with second-order attention, such as "45". Blocks without initial
+            weights start as the identity.
         pooling: gem, mean, mac …; for a backbone with a class token also cls and cls+gem; for
             local features how, delf and delg, with `whitening: false`.
         whitening: Whether a linear layer follows the pooling.
-        dim: Length of a descriptor; by default the backbone's channels.
-        features: A network whose backbone is taken over; without it a backbone that is not
-            pretrained starts at random.
-        whitening_from: A whitening layer, or a network that has one; "features" takes the same
-            network's; "learn" computes it from training pairs, of which it takes thousands, and
-            "pca" from photos alone, with how from their local descriptors. Without it: at
-            random.
-        p: Where the pooling's exponent starts; null takes that of `features`.
+        dim: Length of a descriptor. Default: the backbone's channels.
+        features: A network whose backbone is copied; without it a backbone that is not pretrained
+            starts at random.
+        whitening_from: A whitening layer, or a network with one; "features" takes that of
+            `features`; "learn" computes it from thousands of training pairs, "pca" from photos
+            alone, with how from their local descriptors. Default: random.
+        p: Initial exponent of the pooling; null takes that of `features`.
     """
 
     start: str | None = None
@@ -51,11 +52,11 @@ class RetrievalData(Data):
 
     Attributes:
         source: A folder, tar shards, or one .csv, .json or published .pkl.
-        root: What names in a file are relative to.
+        root: The folder that names in a file are relative to.
         part: Of a file with a held-out part: train, val or all.
-        missing: "drop" leaves out photos that a file names and that are not there.
-        drop_unverified: Leave out photos that agree with no other of their landmark, where they
-            were compared (`solar data build --verify`); else they are among the negatives.
+        missing: "drop" leaves out photos of a file that do not exist.
+        drop_unverified: Leave out photos that match no other of their landmark, if they were
+            compared (`solar data build --verify`); otherwise they serve as negatives.
     """
 
     root: str | None = None
@@ -66,18 +67,18 @@ class RetrievalData(Data):
 
 @dataclass(frozen=True)
 class Images:
-    """How a photo becomes what the network sees.
+    """How a photo becomes an input of the network.
 
     Attributes:
         size: Side of the square; for buckets, of the square of equal area.
-        shape: "square" cuts a random square as large as the photo allows, as published;
-            "buckets" keeps nearly all of it, in the nearest of `ratios`; "crop" cuts a random part
-            of any size and squeezes it into a square, as classifiers are trained.
+        shape: "square" cuts the largest square at a random place, as published; "buckets" keeps
+            nearly the whole photo, in the nearest of `ratios`; "crop" squeezes a random part of
+            any size into a square, as classifiers are trained.
         ratios: Widths by heights.
         min_area: Of "crop": the smallest part, as a share of the photo's area.
         orient: Obey EXIF orientation; the published code does not.
         augment: Further changes; the published training has none.
-        threads: That decode, ahead of their use; 0: by the machine.
+        threads: Decoding threads; 0: chosen automatically.
     """
 
     size: int = 1024
@@ -89,24 +90,24 @@ class Images:
     threads: int = 0
 
     def __post_init__(self) -> None:
-        if self.size < 32 or self.threads < 0 or min(self.ratios, default=0) <= 0:
-            raise SolarError("Images need a size of 32 or more, positive ratios and threads >= 0.")
+        check_range("images.size", self.size, 32)
+        check_range("images.threads", self.threads, 0)
+        if min(self.ratios, default=0) <= 0:
+            raise SolarError("images.ratios must be positive.")
         if not 0 < self.min_area <= 1:
-            raise SolarError(
-                f"images.min_area must be above 0 and at most 1, not {self.min_area:g}."
-            )
+            raise SolarError(f"images.min_area must be above 0, up to 1, not {self.min_area:g}.")
 
 
 @dataclass(frozen=True)
 class Mining:
-    """Where negatives come from, anew in each epoch.
+    """Mining of negatives in each epoch.
 
     Attributes:
-        queries: Drawn for an epoch.
-        pool: Photos among which negatives are looked for.
-        negatives: For each query.
+        queries: Per epoch.
+        pool: Photos to choose negatives from.
+        negatives: Per query.
         style: hardest, semi-hard or random.
-        min_distance: Photos nearer than this are no negatives.
+        min_distance: Photos nearer than this Euclidean distance are no negatives.
         size: Side of the squares described; by default a third of the images' size.
         batch: Photos described at once.
     """
@@ -119,21 +120,26 @@ class Mining:
     size: int | None = None
     batch: int = 50
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_distance < 2:
+            raise SolarError(
+                f"mining.min_distance must be from 0 to less than 2, not {self.min_distance:g}."
+            )
+
 
 @dataclass(frozen=True)
 class RetrievalOptimiser(Optimiser):
-    """How weights move, and which; the pooling's exponent never decays.
+    """The optimiser and which parts learn; the pooling's exponent never decays.
 
     Attributes:
         attention: Factor of the learning rate for attention blocks; 0 freezes a part.
         pooling: Factor for the exponent.
         whitening: Factor for the whitening layer.
-        backbone: Factors for stages of the backbone that learn too: {layer4: 0.1}, {all: 1}. Those
-            of a vision transformer are called embeddings, layer1, layer2 … and norm.
-        layer_decay: From each stage of the backbone to the one before it, the learning rate is
-            multiplied by this.
-        batch_norm: "frozen" keeps all batch norms in evaluation mode, as published, those of
-            the attention too; "trained" lets those of learning parts follow their batches.
+        backbone: Factors for stages of the backbone, which are otherwise frozen: {layer4: 0.1},
+            {all: 1}. A vision transformer has embeddings, layer1, layer2 … and norm.
+        layer_decay: Factor from each stage of the backbone to the one before it.
+        batch_norm: "frozen" keeps all batch norms in evaluation mode, as published, including
+            those of the attention; "trained" trains those of learning parts.
     """
 
     lr: float = 1e-6
@@ -153,10 +159,10 @@ class RetrievalCompute(Compute):
     Attributes:
         fused: Fold frozen batch norms into their convolutions; "auto" with bf16.
         channels_last: Layout of feature maps; "auto" on a GPU.
-        checkpoint: Compute activations again in the backward pass instead of keeping them.
-        grad_cache_chunks: Send a batch through the network in this many chunks. The loss still is
-            that of the whole batch: its gradient is found first, and carried back chunk by chunk.
-        frozen_batch: Photos sent through the frozen part of the backbone at once.
+        checkpoint: Recompute activations in the backward pass instead of keeping them.
+        grad_cache_chunks: Send a batch through the network in this many chunks. The loss remains
+            that of the whole batch: its gradient is computed first, then propagated by chunk.
+        frozen_batch: Photos per pass through the frozen part of the backbone.
     """
 
     fused: Literal["auto", "yes", "no"] = "auto"
@@ -174,11 +180,11 @@ class RetrievalCompute(Compute):
 
 @dataclass(frozen=True)
 class RetrievalValidation(PhotoValidation):
-    """Chooses the best state by mAP; by default on the part that `data.source` holds out.
+    """Chooses the best state by mAP; by default on the held-out part of `data.source`.
 
     Attributes:
-        fraction: Where there is neither: hold out this part of the training landmarks.
-        every: Epochs from one validation to the next.
+        fraction: Without source and held-out part: hold out this share of the landmarks.
+        every: Epochs between validations.
     """
 
     every: int = 1
@@ -187,11 +193,11 @@ class RetrievalValidation(PhotoValidation):
 
 @dataclass(frozen=True, kw_only=True)
 class PhotoRecipe(Recipe):
-    """What trainings on labelled photos share.
+    """Common settings of training on labelled photos.
 
     Attributes:
         epochs: At most this many.
-        stop_on_collapse: End the run when all descriptors become alike, instead of warning.
+        stop_on_collapse: End the run when descriptors collapse, instead of warning.
     """
 
     data: RetrievalData
@@ -216,16 +222,16 @@ class PhotoRecipe(Recipe):
             )
 
     def may_change(self) -> tuple[str, ...]:
-        """As for every recipe; and epochs may be added where no rate depends on their number."""
+        """Epochs too, if the learning rate does not depend on their number."""
         always = (*super().may_change(), "images.threads")
         return (*always, "epochs") if self.schedule.kind in ("exponential", "constant") else always
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalRecipe(PhotoRecipe):
-    """Everything that decides what a training with mined tuples gives; a batch counts tuples.
+    """Settings for training with mined tuples; a batch counts tuples.
 
-    Published: 100 epochs; the paper: at most 50.
+    The published run has 100 epochs, the paper's at most 50.
     """
 
     loss: RetrievalLoss = field(default_factory=RetrievalLoss)
@@ -238,5 +244,80 @@ class RetrievalRecipe(PhotoRecipe):
 
     @property
     def mining_size(self) -> int:
-        """Side of the squares that are described to find negatives."""
+        """Side of the squares described to find negatives."""
         return self.mining.size or self.images.size // 3
+
+
+@dataclass(frozen=True)
+class PlaceLoss:
+    """Cross entropy of the places, and the second-order loss.
+
+    Attributes:
+        kind: One of `solar.losses.MARGIN_LOSSES`: arcface, cosface or curricular.
+        margin: By default 0.2 (curricular: 0.15).
+        scale: Factor of the cosines before the softmax; by default the root of the descriptor's
+            length, as in Token.
+        start: Initial weights of the places: "random", as published, or the "means" of their
+            photos' descriptors, which is better for a trained network but describes every photo.
+        second_order: Weight of the second-order similarity loss, divided by the number of pairs.
+            It needs `each` of 2 or more; negatives are the nearest five in the batch.
+    """
+
+    kind: str = "arcface"
+    margin: float | None = None
+    scale: float | None = None
+    start: Literal["random", "means"] = "random"
+    second_order: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_kind(self.kind, MARGIN_LOSSES)
+        check_range("loss.margin", self.margin, 0)
+        if self.scale is not None and self.scale <= 0:
+            raise SolarError(f"loss.scale must be above 0, not {self.scale:g}.")
+
+
+@dataclass(frozen=True)
+class PlaceOptimiser(RetrievalOptimiser):
+    """The optimiser and which parts learn; biases, norms and the exponent do not decay.
+
+    Attributes:
+        classifier: Factor for the weights of the places, which are discarded after training.
+    """
+
+    lr: float = 1e-3
+    weight_decay: float = 1e-4
+    pooling: float = 0.0
+    classifier: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceRecipe(PhotoRecipe):
+    """Settings for training to classify places; a batch counts photos.
+
+    Attributes:
+        each: Photos of one place per group in a batch. With 1, an epoch is every photo once; with
+            more, places with fewer photos repeat some.
+    """
+
+    loss: PlaceLoss = field(default_factory=PlaceLoss)
+    optimiser: PlaceOptimiser = field(default_factory=PlaceOptimiser)
+    task: Literal["places"] = "places"
+    each: int = 1
+    batch: int = 128
+    epochs: int = 30
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("each")
+        if self.batch % self.each or self.batch < 2 * self.each:
+            raise SolarError(
+                f"A batch of {self.batch} photos cannot hold two places or more with "
+                f"{self.each} photos each: choose a multiple, such as batch={16 * self.each}."
+            )
+        if self.loss.second_order and self.each < 2:
+            raise SolarError("loss.second_order compares photos of one place: set each=2 or more.")
+        if self.network.start is None and self.network.whitening_from == "learn":
+            raise SolarError(
+                "network.whitening_from=learn needs pairs, which training on places does not "
+                "have: set it to pca, or name a file."
+            )

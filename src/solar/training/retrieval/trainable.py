@@ -1,8 +1,8 @@
-"""Run a network in training: no activations or gradients for frozen parts.
+"""A network in training: no activations or gradients for frozen parts.
 
-The backbone up to the first part that learns runs without gradients, a few photos at a time. What
-follows lets gradients through; frozen convolutions there get none of their own. With frozen batch
-norms folded and bfloat16, that first part is the same fused backbone that describes photos.
+The backbone up to the first part that learns runs without gradients, a few photos at a time; the
+rest propagates gradients. With folded batch norms and bfloat16, the first part is the same fused
+backbone that describes photos.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,7 @@ Part = Callable[[Tensor], Tensor]
 class TrainableNet(nn.Module):
     """A network as the training loop calls it: bytes in, unit descriptors out.
 
-    Make it after the network is on its device and in training mode, and after it is known which
-    parameters learn. The augmentation is for photos that are to be learnt from.
+    Make it once the network is on its device, in training mode, and its learning parts are chosen.
     """
 
     def __init__(
@@ -47,16 +46,16 @@ class TrainableNet(nn.Module):
             net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         parts = net.backbone.stages()
         first = next((n for n, (_, part) in enumerate(parts) if learns(part)), len(parts))
-        able = on_gpu and half and net.backbone.takes_blocks  # the kernels for blocks are Triton's
+        able = on_gpu and half and net.backbone.takes_blocks  # kernels for blocks need Triton
         self.on_blocks = self.fused and first > 0 and able
-        # Lists hide these parts from torch: they are the network's own, or copies without gradient.
+        # Lists hide these parts from torch: they belong to the network or are frozen copies.
         self._front = [self._frozen(name, part) for name, part in parts[:first]]
         self._back = [self._learning(name, part) for name, part in parts[first:]]
 
     def forward(self, groups: Sequence[Tensor], generator: torch.Generator | None = None) -> Tensor:
-        """Describe groups of photos of one shape, (n, h, w, 3) bytes each: (sum of all n, dim).
+        """Describe groups of photos, (n, h, w, 3) bytes each: (sum of all n, dim).
 
-        The generator is that of the augmentation; without it there is none.
+        Photos are augmented if there is a generator.
         """
         return torch.cat([self._describe(group, generator) for group in groups])
 

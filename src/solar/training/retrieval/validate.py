@@ -22,7 +22,7 @@ from solar.training.shared_recipe import PhotoValidation
 
 @dataclass(frozen=True)
 class Labelled:
-    """Photos to validate on: each asks for the others of its label."""
+    """Photos to validate on; each is a query for the others of its label."""
 
     photos: Photos
     labels: list[str]
@@ -38,10 +38,10 @@ def open_labelled(sources: Sequence[str | Path]) -> Labelled:
 def open_validation(
     settings: RetrievalValidation, data: TrainingSet, seed: int, held: TrainingSet | None = None
 ) -> tuple[TrainingSet, Labelled | None]:
-    """What is left of the data to train on, and the photos to validate on, if any.
+    """The data to train on, and the photos to validate on, if any.
 
-    The settings' source goes before `held`, which the training data itself holds out, and that
-    before their fraction of the data's landmarks; the seed decides which.
+    The first that exists: the settings' source, the held-out part of the training data, or a random
+    fraction of its landmarks.
     """
     if settings.source:
         return data, open_labelled(settings.source)
@@ -55,10 +55,7 @@ def _labelled(held: TrainingSet) -> Labelled:
 
 
 def validate(net: RetrievalNet, held: Labelled, settings: PhotoValidation) -> dict[str, float]:
-    """Measure mAP and recall@1 in percent, every photo asking for the others like it.
-
-    A SolarError if none can be read.
-    """
+    """MAP and recall@1 in percent; a SolarError if no photo can be read."""
     names, vectors = described_at(net, held.photos, settings.size, settings.scales)
     if not names:
         raise SolarError("No photo to validate on could be read.")
@@ -71,7 +68,7 @@ def validate(net: RetrievalNet, held: Labelled, settings: PhotoValidation) -> di
 def described_at(
     net: RetrievalNet, photos: Photos, size: int | None, scales: Sequence[float]
 ) -> tuple[list[str], AnyFloats]:
-    """Describe photos as `solar.extract` does, but write nothing: names and rows of those read."""
+    """Describe photos as `solar.extract` does; names and rows of the readable ones."""
     how = Settings.of(net, size=size, scales=scales)
     job = pipeline.ExtractionJob(photos, how, {}, pipeline.Throughput())
     describe = pipeline.describer(net, how)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from solar.models import Model as Network
-    from solar.show.attention_figure import AttentionMaps
+    from solar.show.attention_maps import AttentionMaps
     from solar.show.attention_source import Location
 
 

@@ -291,8 +291,7 @@ def draw_map(
     from solar.images.known_roots import shown_roots
     from solar.index import Index
     from solar.index.index import need_vectors
-    from solar.show.collection_map import choose_method, map_index
-    from solar.show.map_picture import draw_map
+    from solar.show.collection_map import choose_method, draw_map, map_index
 
     if output is None and not json:
         raise SolarError("Name the picture to write with -o map.png, or use --json.")

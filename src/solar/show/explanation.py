@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from solar.arrays import Floats
@@ -22,7 +23,6 @@ from solar.images import Box, Source, load, read_image
 from solar.show.attention_source import Location, check_locations
 from solar.show.colours import AGAINST, FOR, INK, PAPER, SOFT, short, signed, wide, write
 from solar.show.matches import draw_lines, pale
-from solar.show.regions import best_pairs, density, middles, region_at
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _SHOWN = 1024  # pixels of the longer side of a photo in a picture
 _ALIKE = 0.5  # cosine of two regions from which on their product is not just two large numbers
 # A few pixels add far more than all others; from this quantile on they look alike.
 _BRIGHT = 0.99
+_BLOCK = 1 << 22  # pairs of regions compared together: 16 MB
 _FAINT = 0.1  # pairs that add less than this much of what the strongest adds are not worth a line
 
 
@@ -255,3 +256,56 @@ def _caption(row: Image.Image, score: str, text: int) -> None:
         row.paste(colour, (x, text // 2, x + text, text // 2 + text * 3 // 4))
         write(row, (x + text * 3 // 2, text // 4), short(meaning, row.width, text), text, SOFT)
         x += wide(meaning, text) + 3 * text
+
+
+def region_at(one: LocatedDescriptor, at: Location) -> tuple[int, int]:
+    """Row and column of the region that a pixel is in, or of the nearest one."""
+    x, y = at
+    row = int(np.searchsorted(one.rows, y, side="right")) - 1
+    column = int(np.searchsorted(one.columns, x, side="right")) - 1
+    h, w = one.vectors.shape[:2]
+    return min(max(row, 0), h - 1), min(max(column, 0), w - 1)
+
+
+def middles(one: LocatedDescriptor) -> list[Location]:
+    """The middles of all regions, row by row."""
+    ys, xs = ((edges[1:] + edges[:-1]) / 2 for edges in (one.rows, one.columns))
+    return [(float(x), float(y)) for y in ys for x in xs]
+
+
+def density(one: LocatedDescriptor, heat: Floats, size: tuple[int, int]) -> Floats:
+    """A heat map as a picture of (width, height): what a pixel of it adds, smooth between middles.
+
+    Outside the box it is 0.
+    """
+    area = np.diff(one.rows)[:, None] * np.diff(one.columns)
+    per_pixel = (heat / area).astype(np.float32)
+    (width, height), (whole_width, whole_height) = size, one.size
+    ys = (np.arange(height) + 0.5) * (whole_height / height)
+    xs = (np.arange(width) + 0.5) * (whole_width / width)
+    down, across = _between(one.rows, ys), _between(one.columns, xs)
+    return (down @ per_pixel @ across.T).astype(np.float32)
+
+
+def _between(edges: NDArray[np.float64], places: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Weights (places, regions) that interpolate between the middles of regions."""
+    middles = (edges[1:] + edges[:-1]) / 2
+    weights = np.stack([np.interp(places, middles, row) for row in np.eye(len(middles))], axis=1)
+    inside = (places >= edges[0]) & (places <= edges[-1])
+    between: NDArray[np.float64] = weights * inside[:, None]
+    return between
+
+
+def best_pairs(a: Floats, b: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """For each row of a the best of b, for each of b the best of a, and the products of a's."""
+    best_a, value_a = np.zeros(len(a), np.int64), np.zeros(len(a), np.float32)
+    best_b, value_b = np.zeros(len(b), np.int64), np.full(len(b), -np.inf, np.float32)
+    step = max(1, _BLOCK // len(b))
+    for start in range(0, len(a), step):
+        products = a[start : start + step] @ b.T
+        here = slice(start, start + len(products))
+        best_a[here], value_a[here] = products.argmax(axis=1), products.max(axis=1)
+        higher = products.max(axis=0) > value_b
+        best_b[higher] = start + products.argmax(axis=0)[higher]
+        value_b = np.maximum(value_b, products.max(axis=0))
+    return best_a, best_b, value_a

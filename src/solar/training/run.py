@@ -152,7 +152,7 @@ class Run:
     def __exit__(self, *_: object) -> None:
         """Write out what is still held back, and draw the learning curves."""
         if self._metrics is not None:
-            from solar.show.learning import plot_run
+            from solar.show.curves import plot_run
 
             self._metrics.close()
             # A run that could not begin has nothing to draw, and no run is lost for a picture.

@@ -33,7 +33,7 @@ SIDE = 32
 FOUR: tuple[Location, ...] = ((10, 10), (22, 10), (10, 22), (22, 22))
 """Locations in a patch whose attention is drawn by default."""
 
-# Apart from each other and from the colours of a map; the letters do without any colour.
+# Distinct from each other and from the colours of a map; letters help where colours do not.
 STARS: tuple[Colour, ...] = ((255, 70, 165), (40, 190, 255), (90, 215, 90), (160, 125, 255))
 
 _FINE = 4  # stars are drawn larger and reduced, which smooths them
@@ -41,14 +41,14 @@ _FINE = 4  # stars are drawn larger and reduced, which smooths them
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """Attention maps of some locations of a photo. A notebook shows them as a picture.
+    """Attention maps of locations of a photo. A notebook shows them as a picture.
 
     Attributes:
         photo: Upright.
-        at: The locations, in its pixels.
-        layer: After which layer.
-        maps: (n, h, w) over the cells of the layer, each map with the sum one.
-        extent: How many cells the photo is wide and high; the last may be cut.
+        at: The locations, in pixels of the photo.
+        layer: Number of the layer.
+        maps: (n, h, w) over the cells of the layer; each map sums to one.
+        extent: Width and height of the photo in cells; the last may be cut.
     """
 
     photo: Image.Image
@@ -78,14 +78,14 @@ class AttentionMaps:
         star: bool = True,
         size: tuple[int, int] | None = None,
     ) -> Image.Image:
-        """The map of one location over the photo, the location marked with a star.
+        """The map of location `number` over the photo, the location marked with a star.
 
         Args:
-            number: Which of the locations.
+            number: Index of the location.
             opacity: Of the map, 0 to 1.
             colours: One of `solar.show.colours.COLOURS`.
-            star: Mark the location.
-            size: Width and height; those of the photo if not given.
+            star: Whether to mark the location.
+            size: Width and height. Default: those of the photo.
         """
         photo = _sized(self.photo, size or self.photo.size)
         coloured = colour(self._enlarge(self.maps[number], photo.size), colours)
@@ -98,13 +98,7 @@ class AttentionMaps:
     def figure(
         self, *, opacity: float = 0.65, colours: str = "ember", cell: int = 320
     ) -> Image.Image:
-        """The photo with every location, and beside it the map of each; as in the paper's Fig. 3.
-
-        Args:
-            opacity: Of the maps, 0 to 1.
-            colours: One of `solar.show.colours.COLOURS`.
-            cell: Width of each in pixels.
-        """
+        """The photo with its locations, and the map of each: `draw_figure` of this photo alone."""
         return draw_figure([[self]], opacity=opacity, colours=colours, cell=cell)
 
     def _repr_png_(self) -> bytes:
@@ -133,7 +127,7 @@ def attention(
         model: A retrieval network with attention; or a patch network, with a patch as `image`.
         image: A path, encoded bytes, a PIL image or an array.
         at: One location or several, (x, y) in pixels of the upright photo.
-        layer: 3, 4 or 5 (to 6 in a patch network); the last that has attention if not given.
+        layer: 3, 4 or 5 (to 6 in a patch network). Default: the last that has attention.
         size: The shorter side is resized to this, as published.
         picture_scale: Draw the smoother attention of the paper's figures; if False, that of the
             embeddings.
@@ -156,7 +150,7 @@ def attention(
 def see(
     source: AttentionSource, photo: Image.Image, at: Sequence[Location], layer: int | None = None
 ) -> AttentionMaps:
-    """The maps of some locations of a photo that a network has run over already."""
+    """The maps of locations of a photo, from one run of the network."""
     number = max(source.layers) if layer is None else layer
     return AttentionMaps(photo, tuple(at), number, source.rows(at, layer), source.extent(layer))
 
@@ -176,11 +170,10 @@ def draw_photos(
     Args:
         model: A network with attention.
         images: Photos, one below the other.
-        at: Locations in pixels of every photo; if not given, `AttentionSource.notable` finds four.
-        layer: Only this one; all that have attention if not given.
-        size: The shorter side is resized to this, as published.
-        picture_scale: Draw the smoother attention of the paper's figures; if False, that of the
-            embeddings.
+        at: Locations in pixels of every photo. Default: four by `AttentionSource.notable`.
+        layer: Default: all that have attention.
+        size: As for `attention`.
+        picture_scale: As for `attention`.
         **style: For `draw_figure`.
     """
     blocks = []
@@ -206,10 +199,10 @@ def _locations(at: Location | Sequence[Location]) -> list[Location]:
 
 
 def read_patch(source: Source, *, number: int = 0, box: Box | None = None) -> Image.Image:
-    """Read one grey patch and bring it to 32 × 32; a SolarError if there is no such patch.
+    """Read a grey patch, resized to 32 × 32; a SolarError if there is no such patch.
 
-    The source is a square patch, a strip of patches one below the other (as HPatches has them), of
-    which `number` counts from 0, or a photo with a box: x1, y1, x2, y2 in pixels.
+    The source is a square patch, patch `number` (from 0) of a vertical strip as in HPatches, or
+    a box of a photo.
     """
     picture = read_image(source)
     name = "The picture" if isinstance(source, bytes | Image.Image) else str(source)
@@ -236,10 +229,9 @@ def draw_patches(
     cell: int = 130,
     **options: Any,
 ) -> Image.Image:
-    """Draw attention maps of locations of patches, one line per layer; two patches side by side.
+    """Draw attention maps of patches from `read_patch`, two patches side by side.
 
-    Patches are 32 × 32 each, from `read_patch`: in the paper a patch and its correspondence.
-    Further options are those of `draw_photos`.
+    In the paper these are a patch and its correspondence. Options are those of `draw_photos`.
     """
     check_locations(at, (SIDE, SIDE))
     return draw_photos(model, patches, at, cell=cell, across=2, **options)
@@ -253,14 +245,14 @@ def draw_figure(
     cell: int = 320,
     across: int = 1,
 ) -> Image.Image:
-    """Draw photos with their locations marked, and beside each the maps, one line per layer.
+    """Draw photos with their locations marked, and beside each the maps, as in the paper's Fig. 3.
 
     Args:
-        blocks: For each photo its maps, one a layer, of the same locations.
+        blocks: The maps of each photo: one per layer, of the same locations.
         opacity: Of the maps, 0 to 1.
         colours: One of `solar.show.colours.COLOURS`.
-        cell: Width of a photo and of a map in pixels.
-        across: Photos side by side.
+        cell: Width of a map in pixels.
+        across: How many photos are side by side.
     """
     gap = max(4, cell // 20)
     pictures = [_block(layers, opacity, colours, cell) for layers in blocks]
@@ -281,9 +273,9 @@ def draw_figure(
 def draw_star(
     picture: Image.Image, at: Location, fill: Colour, letter: str = "", radius: float | None = None
 ) -> None:
-    """Draw a star with a white and a dark edge, which show on any ground, and its letter beside it.
+    """Draw a star with a white and a dark edge, visible on any ground, and a letter beside it.
 
-    `at` is its centre; the radius in pixels is a fortieth of the picture's longer side by default.
+    The default radius is a fortieth of the picture's longer side.
     """
     radius = radius or max(5.0, max(picture.size) / 40)
     side = round(2 * radius) + 1

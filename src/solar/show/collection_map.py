@@ -1,8 +1,7 @@
-"""A 2-D map of a collection: similar photos lie close together.
+"""A 2-D map of a collection, similar photos close together, and its picture.
 
-Vectors are reduced to 50 numbers by PCA and to two by t-SNE. Of a large collection only a sample
-goes that way; every other photo is placed among the photos of the sample that are most like it, so
-t-SNE takes no longer than for the sample.
+Vectors are reduced to 50 numbers by PCA and to two by t-SNE. t-SNE arranges only a sample of a
+large collection; other photos are placed between the most similar photos of the sample.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ _COMPONENTS = 50
 _NEIGHBOURS = 5
 _ROWS = 4096
 
-_MOST = 40  # cells a side, where there are more photos than can be shown
-_EACH = 4  # photos that may try for a place in a full neighbourhood
+_MOST = 40  # cells per side of the picture at most
+_EACH = 4  # photos per cell that may look for a free one nearby, if there are few
 _REACH = 2.0  # how many cells they may be moved
 _EMPTY = (226, 226, 230)
 
@@ -55,11 +54,11 @@ class CollectionMap:
 
     paths: tuple[str, ...]
     points: Vectors  # (n, 2) x to the right and y down, in 0..1
-    method: Method  # "pca" where there are too few for t-SNE
+    method: Method
 
 
 def choose_method(count: int) -> tuple[Method, str]:
-    """How that many photos are arranged; and if not by t-SNE, a sentence that says why."""
+    """The method for that many photos; and if it is not t-SNE, the reason."""
     if count < _FEWEST:
         return "pca", f"{count} photos are too few for t-SNE: the map shows two PCA components."
     return "tsne", ""
@@ -68,16 +67,16 @@ def choose_method(count: int) -> tuple[Method, str]:
 def arrange(
     pieces: Callable[[], Iterable[Vectors]], count: int, method: Method, *, seed: int = 0
 ) -> Vectors:
-    """Arrange vectors in the plane, the same way every time; another seed, another map.
+    """Arrange vectors in the plane, reproducibly for a seed.
 
     Args:
-        pieces: Gives the vectors (n, dim) in pieces, anew each time it is called.
-        count: How many there are in all.
+        pieces: Returns the vectors (n, dim) in pieces, each time it is called.
+        count: How many vectors there are.
         method: See `choose_method`.
         seed: Of the sample and of t-SNE.
 
     Returns:
-        Points (n, 2) in 0..1: the longer side fills the range, the shorter one is in its middle.
+        Points (n, 2) in 0..1: the longer side fills the range, the shorter one is centred.
     """
     chance = np.random.default_rng(seed)
     chosen = np.sort(chance.permutation(count)[:LANDMARKS])
@@ -97,7 +96,7 @@ def arrange(
 
 
 def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
-    """Arrange all photos of an index; one in a folder keeps the map until its photos change."""
+    """Arrange all photos of an index; an index in a folder caches the map until photos change."""
     method = choose_method(len(index))[0]
     file = key = None
     if (folder := getattr(index.engine, "folder", None)) is not None:
@@ -125,9 +124,8 @@ def draw_map(
 ) -> tuple[Image.Image, int]:
     """Draw a map with thumbnails on a grid, `side` pixels wide and at most as high.
 
-    Photos come from `find`, as `solar.show.search_page.photo_finder` makes it; one that is not
-    there any more becomes a grey square. Returns the picture, cut to what is on it, and how many
-    photos it shows: all where there is room, otherwise a few of every region.
+    `find` gives the photo of a path; a missing one becomes a grey square. Returns the cropped
+    picture and how many photos it shows: all if there is room, otherwise a few of every region.
     """
     columns = min(max(ceil(sqrt(2.5 * len(found.paths))), 1), _MOST)
     places = grid_places(found.points, columns)
@@ -144,10 +142,10 @@ def draw_map(
 
 
 def grid_places(points: Vectors, columns: int) -> dict[int, tuple[int, int]]:
-    """Give points, x and y in 0..1, a row and column of their own each, close to where they are.
+    """Give each point, x and y in 0..1, a row and column of its own close to it.
 
-    Every point has a cell if there are twice as many; otherwise those that find one in their
-    neighbourhood, at most one a cell. They are named by their number.
+    All points get a cell if there are twice as many cells; otherwise those that find a free cell
+    nearby. The keys are the indices of the points.
     """
     scaled = np.asarray(points, np.float64) * columns
     cells = np.minimum(scaled.astype(int), columns - 1)
@@ -265,6 +263,6 @@ def _read(file: Path, key: str) -> CollectionMap | None:
 
 def _write(file: Path, key: str, found: CollectionMap) -> None:
     facts = json.dumps({"key": key, "method": found.method, "paths": found.paths}).encode()
-    # A map can be made again, so an index that cannot be written to is none the worse.
+    # Only a cache: an index that cannot be written to still gets its map.
     with suppress(SolarError), replacing(file) as part, part.open("wb") as opened:
         np.savez(opened, facts=np.frombuffer(facts, np.uint8), points=found.points)

@@ -22,7 +22,7 @@ _MARKERS = ("o", "s", "^", "D")
 _TICKS = (1, 2, 3, 5, 10, 20, 50, 100)
 _SHOWN = ("medium", "hard")
 
-# One panel each; a panel whose figures a run does not have, or that never change, is left out.
+# The panels; those without values, or with constant ones, are left out.
 _PANELS = (
     ("loss", ("loss", "first_order", "second_order", "first", "second")),
     ("validation, percent", ("mAP", "recall@1", "matching", "FPR95")),
@@ -33,14 +33,14 @@ _PANELS = (
     ("variance of descriptors", ("spread", "pool_similarity")),
     ("learning rate", ("lr",)),
 )
-_WIDTHS = (3.0, 1.5, 1.5)  # a loss of one part is seen under that part
+_WIDTHS = (3.0, 1.5, 1.5)  # a loss of one part shows under the curve of that part
 
 
 def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
-    """Plot mAP against p: a panel per set and protocol, a curve per model, a star at its p.
+    """Plot mAP against p: a panel per set and protocol, a curve per model, a star at its own p.
 
-    The sweeps of one or more models come by set. Of the revisited protocols Medium and Hard are
-    shown, as in the paper.
+    Takes the sweeps of the models by set. Of the revisited protocols Medium and Hard are shown, as
+    in the paper.
     """
     make_figure = figure_class()
     panels = [(name, protocol) for name, many in sweeps.items() for protocol in _protocols(many)]
@@ -153,7 +153,7 @@ def plot_run(folder: str | Path) -> Path | None:
 
 
 def figure_class() -> type[Figure]:
-    """What a figure is made with; a SolarError if matplotlib is not installed."""
+    """Matplotlib's Figure; a SolarError if it is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -52,7 +52,8 @@ def adapt(
     """
     from time import perf_counter
 
-    from solar.cli.printing import print_json, say, steps
+    from solar.cli.printing import print_json, say
+    from solar.cli.progress import steps
     from solar.training import adaptation as work
 
     given = {"dim": dim, "epochs": epochs, "margin": margin, "seed": seed}

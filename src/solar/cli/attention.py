@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solar.cli.options import Boxes, Device, Model, Output, boxes
-from solar.cli.pictures import IMAGES, check_suffix, save_image
-from solar.cli.printing import say
+from solar.cli.printing import IMAGES, check_suffix, save_image, say
 from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.weights import DEFAULT, DEFAULT_LOCAL
@@ -82,7 +81,7 @@ def attention(
     from solar.show.colours import COLOURS
 
     single = not (figure or patch)
-    check_suffix(output, {**IMAGES, ".npy": "NPY"} if single else IMAGES)
+    check_suffix(output, [*IMAGES, ".npy"] if single else IMAGES)
     if colours not in COLOURS:
         raise SolarError(f"There is no colour map {colours!r}: choose from {', '.join(COLOURS)}.")
     if not patch and (number or box is not None):
@@ -105,7 +104,7 @@ def attention(
         from solar.show.attention_maps import attention, draw_photos
         from solar.show.attention_source import check_locations
 
-        for image in images:  # costs less than to load a network
+        for image in images:  # before loading a network
             check_locations(locations, image_size(image))
         run["size"] = size
         network = _network(model or DEFAULT, device, patch=False)
@@ -140,8 +139,7 @@ def _patches(
     from solar.show.attention_source import check_locations
 
     check_locations(at, (SIDE, SIDE))
-    several = (box or []) * (len(images) if len(box or []) == 1 else 1)
-    cuts = zip(images, boxes(several, len(images)), strict=True)
+    cuts = zip(images, boxes(box, len(images), shared=True), strict=True)
     return [read_patch(image, number=number, box=cut) for image, cut in cuts]
 
 

@@ -9,8 +9,8 @@ import typer
 
 from solar.cli.help import Commands
 from solar.cli.options import Inliers, Json, LocalFeatures, Output, Root, Seed, Verify
-from solar.cli.printing import output as results
-from solar.cli.printing import print_json, say, steps
+from solar.cli.printing import print_json, print_table, say, show
+from solar.cli.progress import steps
 
 if TYPE_CHECKING:
     from solar.datasets.labelled.build import BuiltTrainingSet
@@ -46,22 +46,15 @@ def list_datasets(json: Json = False) -> None:
         )
         return
 
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("name", "what", "photos", "download", "on disk", "terms"):
-        right = heading in ("photos", "download", "on disk")
-        table.add_column(heading, justify="right" if right else "left", no_wrap=right)
-    for dataset in datasets():
-        table.add_row(
-            dataset.name,
-            dataset.about,
-            f"{dataset.photos:,}",
-            _gigabytes(dataset.download),
-            _gigabytes(dataset.unpacked),
-            f"{dataset.terms} {dataset.page}",
+    rows = [
+        (
+            *(d.name, d.about, f"{d.photos:,}", _gigabytes(d.download), _gigabytes(d.unpacked)),
+            f"{d.terms} {d.page}",
         )
-    results().print(table)
+        for d in datasets()
+    ]
+    numbers = ("photos", "download", "on disk")
+    print_table(rows, ("name", "what", *numbers, "terms"), right=numbers)
 
 
 @app.command("get", epilog="Example: solar data get roxford5k --root data/")
@@ -119,7 +112,7 @@ def check(name: _Name, root: Root = _ROOT, only: _Only = None, json: Json = Fals
         print_json(_as_json(report))
     else:
         for line in _as_lines(report, root):
-            say(line, to=results())
+            show(line)
     if not report.complete:
         raise typer.Exit(1)
 
@@ -182,11 +175,11 @@ def build(
     if json:
         print_json(asdict(built))
     else:
-        results().print(_as_rows(built))
-        say(f"Written to {output}.", to=results())
+        _print_built(built)
+        show(f"Written to {output}.")
 
 
-def _as_rows(built: "BuiltTrainingSet") -> str:
+def _print_built(built: "BuiltTrainingSet") -> None:
     rows = {
         "photos": built.photos,
         "landmarks": built.landmarks,
@@ -196,7 +189,8 @@ def _as_rows(built: "BuiltTrainingSet") -> str:
         "pairs of positives": built.positives,
         "photos that cannot be read": len(built.unreadable),
     }
-    return "\n".join(f"{what:<27}{count:>9,}" for what, count in rows.items())
+    for what, count in rows.items():
+        show(f"{what:<27}{count:>9,}")
 
 
 def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None:
@@ -212,8 +206,7 @@ def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None
         print_json(counts)
         return
     for part, numbers in counts.items():
-        said = f"{part}: {numbers['photos']:,} photos, {numbers['queries']:,} queries."
-        results().print(said, markup=False)
+        show(f"{part}: {numbers['photos']:,} photos, {numbers['queries']:,} queries.")
 
 
 def _as_json(report: "DatasetReport") -> dict[str, object]:

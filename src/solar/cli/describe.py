@@ -57,22 +57,25 @@ def describe(
     """
     import numpy as np
 
-    from solar.cli.printing import photo_progress, warnings_as_sentences
-    from solar.cli.skip_report import print_summary, write_report
+    from solar.cli.printing import (
+        check_suffix,
+        print_summary,
+        warnings_as_sentences,
+        write_report,
+    )
+    from solar.cli.progress import steps
     from solar.describe.progress import counted
     from solar.describe.settings import Settings
     from solar.errors import SolarError
     from solar.files import replacing
     from solar.models import RetrievalNet, load
 
-    if output.suffix != ".npy":
-        raise SolarError(f"The output {output} must end in .npy.")
+    check_suffix(output, [".npy"])
     half, backend = is_half(compress), backend or "torch"
-    several = (box or []) * (len(images) if len(box or []) == 1 else 1)
-    box_of = dict(zip(images, boxes(several, len(images)), strict=True))
+    box_of = dict(zip(images, boxes(box, len(images), shared=True), strict=True))
     skipped = {str(image): why for image in images if (why := _unusable(image))}
     skipping = skip_bad or report is not None
-    if skipped and not skipping:  # told before any work
+    if skipped and not skipping:  # before any work
         raise SolarError(next(iter(skipped.values())))
     network = load(model or DEFAULT, device=device if backend == "torch" else device or "cpu")
     if not isinstance(network, RetrievalNet):
@@ -86,9 +89,9 @@ def describe(
         backend=backend,
     )
     rows, done = [], []
-    # Opened first: an output that cannot be written is told before the work, too.
+    # Opened first: an output that cannot be written fails before the work.
     with replacing(output) as temporary:
-        with photo_progress(resumable=False) as shown, warnings_as_sentences():
+        with steps() as shown, warnings_as_sentences():
             run = _runner(network, settings, usable)
             advance = counted(shown, "Describing", len(usable))
             for image in usable:
@@ -106,13 +109,12 @@ def describe(
         with temporary.open("wb") as file:
             table = np.stack(rows) if rows else np.empty((0, network.dim), np.float32)
             np.save(file, table.astype(np.float16) if half else table)
-    if report is not None:
-        write_report(report, len(done), skipped, "Described", photos=done)
+    write_report(report, len(done), skipped, "described", photos=done)
     print_summary("Described", len(done), skipped, where=str(output))
 
 
 def _unusable(photo: Path) -> str | None:
-    """Why a photo cannot be opened, as far as that shows without opening it."""
+    """Why a photo cannot be opened, as far as its metadata tell."""
     try:
         mode = photo.stat().st_mode
     except FileNotFoundError:
@@ -127,7 +129,7 @@ def _unusable(photo: Path) -> str | None:
 def _runner(
     network: "RetrievalNet", settings: "Settings", photos: list[Path]
 ) -> "Callable[[Pixels], Floats]":
-    """What gives the descriptor (dim,) of a decoded photo, on the backend that is asked for."""
+    """The function from a decoded photo to its descriptor (dim,) on the chosen backend."""
     if settings.backend == "torch":
         size, scales = settings.size, settings.scales
         return lambda pixels: network.describe(pixels, size=size, scales=scales)[0]

@@ -7,8 +7,7 @@ import typer
 
 from solar.cli.completion import photo_models
 from solar.cli.options import Device, Json, OptionalOutput, Resume, Run
-from solar.cli.printing import print_json, say
-from solar.errors import SolarError
+from solar.cli.printing import check_suffix, print_json, say
 
 EXAMPLE = (
     "Example: solar distill photos/ --teacher solar-r101 --student resnet18 --attention 45 "
@@ -53,8 +52,7 @@ def distill(
     from solar.training.distill import task as work
     from solar.training.distill.recipe import command_recipe
 
-    if output is not None and output.suffix != ".safetensors":
-        raise SolarError(f"The output {output} must end in .safetensors.")
+    check_suffix(output, [".safetensors"])
     options: dict[str, str | list[str] | None] = {
         "teacher": teacher or None,
         "student.backbone": student,
@@ -62,7 +60,7 @@ def distill(
         "compute.device": device,
     }
     recipe = command_recipe(arguments, options)
-    run = run or Path("runs/distill")
+    assert run is not None
     summary = work.distill(recipe, run=run, resume=resume, output=output, progress=True)
     if json:
         print_json(summary)

@@ -1,11 +1,10 @@
 """`solar duplicates`: the same photo, the same moment, the same place."""
 
 from collections import Counter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from solar.cli import printing
 from solar.cli.options import (
     Backend,
     CollectionSource,
@@ -19,7 +18,18 @@ from solar.cli.options import (
     Nearest,
     OptionalOutput,
     Size,
+    words,
 )
+from solar.cli.printing import (
+    default_place,
+    described_photos,
+    how_to_look,
+    print_json,
+    say,
+    show,
+    warnings_as_sentences,
+)
+from solar.cli.progress import steps
 from solar.errors import SolarError
 from solar.files import refuse_places
 
@@ -64,23 +74,23 @@ def duplicates(
     photos.duplicates.json beside photos.solar, where `solar serve` finds it (with
     --new photos.duplicates-new.json). Run it again to resume.
     """
-    from solar.cli.skip_report import default_place, described_photos, how_to_look
     from solar.duplicates import find as job
     from solar.duplicates.report import COPIES
     from solar.index.build import working_folder
 
-    wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
-    settings = job.DuplicateSettings(wanted, k, 0.7 if min_score is None else min_score, new)
+    wanted = words(kinds)
+    assert min_score is not None
+    settings = job.DuplicateSettings(wanted, k, min_score, new)
     job.refuse_new(source, settings)
     output = output or default_place(source, "duplicates-new" if new else "duplicates")
     refuse_places({"the report": output, "the table": csv, "the page": html})
     if json and listed:
         raise SolarError("--json and --print both go to standard output: choose one.")
-    describing: dict[str, Any] = {"model": model, "size": size, "device": device}
-    describing["backend"] = backend
-    with printing.warnings_as_sentences(), working_folder(output) as work:
-        found = described_photos(source, work, **describing)
-        with printing.steps() as progress:
+    with warnings_as_sentences(), working_folder(output) as work:
+        found = described_photos(
+            source, work, model=model, size=size, backend=backend, device=device
+        )
+        with steps() as progress:
             report = job.duplicates(found, settings, photos=photos, work=work, progress=progress)
             report = report.write(output)
     if csv is not None:
@@ -90,28 +100,24 @@ def duplicates(
 
         write_duplicates_page(html, report)
     if json:
-        printing.print_json(
-            [
-                {
-                    "kind": group.kind,
-                    "photos": [photo.name for photo in group.photos],
-                    "keep": group.keep if group.kind in COPIES else None,
-                }
-                for group in report
-            ]
-        )
+        rows = []
+        for group in report:
+            keep = group.keep if group.kind in COPIES else None
+            names = [photo.name for photo in group.photos]
+            rows.append({"kind": group.kind, "photos": names, "keep": keep})
+        print_json(rows)
         return
-    counts, rest = Counter[str](), 0
-    for group in report:
-        counts[group.kind] += 1
-        rest += len(group.rest)
-    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in wanted if counts[kind]) or "none"
-    lines = [f"Groups: {told}; {rest:,} of {report.photos:,} photos are copies or crops → {output}"]
+    counts = Counter(group.kind for group in report)
+    rest = sum(len(group.rest) for group in report)
+    shown = ", ".join(f"{counts[kind]:,} {kind}" for kind in wanted if counts[kind]) or "none"
+    lines = [
+        f"Groups: {shown}; {rest:,} of {report.photos:,} photos are copies or crops → {output}"
+    ]
     lines += [f"{what} → {file}" for what, file in (("Table", csv), ("Page", html)) if file]
     if counts and (look := how_to_look(source, "duplicates", output)):
         lines.append(look)
     for line in lines:
-        printing.say(line, to=None if listed else printing.output())
+        (say if listed else show)(line)
     if listed:
         end = "\0" if null else "\n"
         for group in report:

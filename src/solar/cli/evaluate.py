@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solar.cli.options import Json, Model, TableFormat, is_half, parse_scales, with_settings
-from solar.cli.printing import print_report, say, steps
+from solar.cli.printing import print_report, say
+from solar.cli.progress import steps
 from solar.datasets.public.registry import GROUND_TRUTHS
 from solar.errors import SolarError
 from solar.evaluation.settings import EvaluationSettings

@@ -19,7 +19,8 @@ from solar.cli.options import (
     Seed,
     TableFormat,
 )
-from solar.cli.printing import print_report, steps
+from solar.cli.printing import print_report
+from solar.cli.progress import steps
 from solar.errors import SolarError
 
 if TYPE_CHECKING:

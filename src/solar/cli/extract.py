@@ -20,6 +20,7 @@ from solar.cli.options import (
     Scales,
     Size,
     SkipBad,
+    first_given,
     is_half,
     parse_scales,
 )
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: solar extract photos/ -o photos.store"
 _KINDS = {"parquet": "Parquet file", "h5": ".h5 file"}
-# What goes with a store or an index, whose photos are described already.
+# Parameters that make sense for a store or an index, whose embeddings exist already.
 _EXPORTING = {"source", "parquet", "h5", "json"}
 
 
@@ -104,8 +105,8 @@ def extract(
     from time import perf_counter
 
     from solar import describe
-    from solar.cli.printing import photo_progress, print_json
-    from solar.cli.skip_report import print_summary, write_report
+    from solar.cli.printing import print_json, print_summary, write_report
+    from solar.cli.progress import photo_progress
     from solar.images import find_sources
     from solar.images.known_roots import confirm
 
@@ -155,8 +156,7 @@ def extract(
         summary[kind] = str(file)
     if json:
         print_json(summary)
-    if report is not None:
-        write_report(report, len(store), skipped, "Described", store=str(output))
+    write_report(report, len(store), skipped, "described", store=str(output))
     if skipped and not skip_bad:
         raise typer.Exit(1)
 
@@ -191,10 +191,8 @@ def _export(
     opened = open_described(source[0]) if len(source) == 1 else None
     if opened is None:
         return False
-    for option in sorted(context.params.keys() - _EXPORTING):
-        if (given := context.get_parameter_source(option)) and given.name == "COMMANDLINE":
-            name = option.replace("_", "-")
-            raise SolarError(f"{source[0]} already holds embeddings: leave out --{name}.")
+    if option := first_given(context, context.params.keys() - _EXPORTING):
+        raise SolarError(f"{source[0]} already holds embeddings: leave out {option}.")
     with opened as described:
         rows = [_write(described, kind, file) for kind, file in files.items()]
     if json:
@@ -204,12 +202,13 @@ def _export(
 
 
 def _write(described: "Store | Index", kind: str, file: Path) -> int:
-    from solar.cli.printing import say, steps
+    from solar.cli.printing import counted, say
+    from solar.cli.progress import steps
     from solar.index.exchange.hloc import write_h5
     from solar.index.exchange.parquet import write_parquet
 
     write = write_parquet if kind == "parquet" else write_h5
     with steps() as progress:
         rows = write(described, file, progress=progress)
-    say(f"Wrote {rows:,} row{'s'[: rows != 1]} → {file}")
+    say(f"Wrote {counted(rows, 'row')} → {file}")
     return rows

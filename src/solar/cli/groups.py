@@ -1,10 +1,9 @@
 """`solar groups`: albums of photos that show the same place."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from solar.cli import printing
 from solar.cli.options import (
     Backend,
     CollectionSource,
@@ -19,6 +18,16 @@ from solar.cli.options import (
     OptionalOutput,
     Size,
 )
+from solar.cli.printing import (
+    counted,
+    default_place,
+    described_photos,
+    how_to_look,
+    print_json,
+    show,
+    warnings_as_sentences,
+)
+from solar.cli.progress import steps
 from solar.files import refuse_places
 
 EXAMPLE = "Example: solar groups photos.solar --csv albums.csv"
@@ -55,34 +64,33 @@ def groups(
     `solar serve` finds it. Run it again to resume.
     """
     from solar.albums import groups as job
-    from solar.cli.skip_report import default_place, described_photos, how_to_look
     from solar.index.build import working_folder
 
-    settings = job.GroupSettings(k, min_score, inliers or 8, support, device)
+    assert inliers is not None
+    settings = job.GroupSettings(k, min_score, inliers, support, device)
     output = output or default_place(source, "groups")
     refuse_places({"the groups": output, "the table": csv})
-    describing: dict[str, Any] = {"model": model, "size": size, "backend": backend}
-    with printing.warnings_as_sentences(), working_folder(output) as work:
-        found = described_photos(source, work, device=device, **describing)
-        with printing.steps() as progress:
+    with warnings_as_sentences(), working_folder(output) as work:
+        found = described_photos(
+            source, work, model=model, size=size, backend=backend, device=device
+        )
+        with steps() as progress:
             report = job.groups(found, settings, photos=photos, work=work, progress=progress)
             report = report.write(output)
     if csv is not None:
         report.write_csv(csv)
     if json:
-        printing.print_json(
-            [
-                {"cover": group.cover, "photos": group.names, "agreement": group.agreement}
-                for group in report
-            ]
-        )
+        rows = [
+            {"cover": group.cover, "photos": group.names, "agreement": group.agreement}
+            for group in report
+        ]
+        print_json(rows)
         return
     sizes = [len(group.photos) for group in report]
-    said = "1 group" if len(sizes) == 1 else f"{len(sizes):,} groups"
-    lines = [f"{said} with {sum(sizes):,} of {report.photos:,} photos → {output}"]
+    show(
+        f"{counted(len(sizes), 'group')} with {sum(sizes):,} of {report.photos:,} photos → {output}"
+    )
     if csv is not None:
-        lines.append(f"Table → {csv}")
+        show(f"Table → {csv}")
     if sizes and (look := how_to_look(source, "groups", output)):
-        lines.append(look)
-    for line in lines:
-        printing.say(line, to=printing.output())
+        show(look)

@@ -1,7 +1,7 @@
 """`solar locate`: where a photo was taken."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,9 +15,6 @@ from solar.cli.options import (
     VerifyTop,
     boxes,
 )
-
-if TYPE_CHECKING:
-    from solar.index.location import Location
 
 EXAMPLE = "Example: solar locate photos.solar holiday.jpg"
 
@@ -38,7 +35,7 @@ def locate(
 
     Without enough evidence, it prints no estimate.
     """
-    from solar.cli.printing import print_json, warnings_as_sentences
+    from solar.cli.printing import print_json, say, show, warnings_as_sentences
     from solar.images.exif import position
     from solar.index import Index
     from solar.index.index import locate as located
@@ -52,27 +49,14 @@ def locate(
     if json:
         print_json({**found.to_dict(), "exif": own})
         return
-    _print(found)
-    if own is not None:
-        from solar.cli.printing import say
-
-        say(f"The EXIF of the photo says {_degrees(own)}.")
-
-
-def _print(found: "Location") -> None:
-    from solar.cli.printing import output
-    from solar.errors import printable
-
-    console = output()
     if found.position is None:
-        lines = [f"{found.reason[0].upper()}{found.reason[1:]}."]
+        show(f"{found.reason[0].upper()}{found.reason[1:]}.")
     else:
-        lines = [f"{_degrees(found.position)}, within {found.radius:,.0f} m"]
+        show(f"{_degrees(found.position)}, within {found.radius:,.0f} m")
     for one in found.photos:
-        place = _degrees(one.position)
-        lines.append(f"{one.inliers:>6} points  {place}  {printable(one.path)}")
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
+        show(f"{one.inliers:>6} points  {_degrees(one.position)}  {one.path}")
+    if own is not None:
+        say(f"The EXIF of the photo says {_degrees(own)}.")
 
 
 def _degrees(position: tuple[float, float]) -> str:

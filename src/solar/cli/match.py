@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from solar.cli import printing
 from solar.cli.completion import keypoint_models
 from solar.cli.options import (
     Backend,
@@ -16,7 +15,7 @@ from solar.cli.options import (
     LocalFeatures,
     OptionalOutput,
 )
-from solar.cli.pictures import check_suffix, save_image
+from solar.cli.printing import check_suffix, print_json, save_image, show
 from solar.defaults import KEYPOINTS, SIZE
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def match(
 
     check_suffix(output)
     models = [model, *(compare or [])]
-    networks = [one for one in models if not _is_formula(one)] or models  # `match` complains
+    networks = [one for one in models if not _needs_no_network(one)] or models  # else refused
     found = [
         matched(
             a,
@@ -85,28 +84,27 @@ def match(
     if json:
         named = [{"descriptor": one.descriptor, **one.to_dict()} for one in found[1:]]
         others = {"compare": named} if compare else {}
-        printing.print_json(found[0].to_dict() | others)
+        print_json(found[0].to_dict() | others)
         return
     for name, result in map(caption, found):
-        printing.say(f"{name}: {result}", to=printing.output())
+        show(f"{name}: {result}")
     if output is None and found[0].same_scene and found[0].matrix is not None:
         kind = "Fundamental matrix" if found[0].geometry == "fundamental" else "Homography"
-        printing.say(f"{kind} from {a} to {b}, in pixels:", to=printing.output())
+        show(f"{kind} from {a} to {b}, in pixels:")
         for row in found[0].matrix:
-            printing.output().print("  ".join(f"{value:12.6g}" for value in row))
+            show("  ".join(f"{value:12.6g}" for value in row))
 
 
 def _on(device: str | None, model: str | None) -> "PatchNet | str | None":
-    """A patch network on the device that is asked for; what needs none stays a name."""
-    if model is None or device is None or _is_formula(model):
+    """A patch network on the given device; features without a network stay a name."""
+    if device is None or _needs_no_network(model):
         return model
     from solar.models import load
 
-    return cast("PatchNet", load(model, device=device))  # `match` complains of other networks
+    return cast("PatchNet", load(str(model), device=device))  # `match` refuses other networks
 
 
-def _is_formula(model: str | None) -> bool:
-    """Whether keypoints are described without a network."""
+def _needs_no_network(model: str | None) -> bool:
     from solar.local.features import NAMED
 
     return model is None or model in NAMED

@@ -6,7 +6,7 @@
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import copy
 from dataclasses import fields
 from pathlib import Path
@@ -313,12 +313,14 @@ def _plain(kind: str) -> Any:
     return of | None if kind.endswith("None") else of
 
 
-def boxes(given: list[str] | None, photos: int) -> "list[Box | None]":
-    """The box of each photo: None for the whole one, as for all where no box is given."""
+def boxes(given: list[str] | None, photos: int, *, shared: bool = False) -> "list[Box | None]":
+    """The box of each photo, None for all of it; a `shared` single box is that of every photo."""
     from solar.errors import SolarError
     from solar.images import parse_box
 
     wanted = given or ["-"] * photos
+    if shared and len(wanted) == 1:
+        wanted *= photos
     if len(wanted) != photos:
         raise SolarError(
             f"{photos} photo{'s' * (photos != 1)} and {len(wanted)} box{'es' * (len(wanted) != 1)} "
@@ -326,6 +328,20 @@ def boxes(given: list[str] | None, photos: int) -> "list[Box | None]":
             "photo."
         )
     return [None if text == "-" else parse_box(text) for text in wanted]
+
+
+def first_given(context: typer.Context, names: Container[str]) -> str | None:
+    """The first option on the command line whose parameter is among the names, such as --model."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in names and source is not None and source.name == "COMMANDLINE":
+            return option.opts[0]
+    return None
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a comma-separated list."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def parse_scales(text: str | None, option: str = "--scales") -> tuple[float, ...] | None:

@@ -17,8 +17,8 @@ from solar.cli.options import (
     parse_scales,
     with_settings,
 )
-from solar.cli.pictures import check_suffix, save_image
-from solar.cli.printing import print_report, say, steps
+from solar.cli.printing import check_suffix, print_report, save_image, say
+from solar.cli.progress import steps
 from solar.errors import SolarError
 from solar.evaluation.settings import EvaluationSettings
 from solar.weights import DEFAULT

@@ -7,7 +7,7 @@ import typer
 
 from solar.cli.completion import photo_models
 from solar.cli.options import AllowedRoots, Device, Model, ServedPhotos
-from solar.cli.printing import output, say
+from solar.cli.printing import show
 from solar.web.settings import WebSettings
 
 EXAMPLE = "Example: solar serve photos.solar --port 8000"
@@ -120,7 +120,7 @@ def serve(
         host=host,
         port=port,
         open_browser=open_browser,
-        say=lambda sentence: say(sentence, to=output()),
+        say=show,
         photos=photos,
         duplicates=duplicates,
         groups=groups,

@@ -16,7 +16,7 @@ from solar.cli.options import (
     boxes,
     parse_scales,
 )
-from solar.cli.pictures import check_suffix, save_image
+from solar.cli.printing import check_suffix, print_json, save_image, show
 from solar.weights import DEFAULT
 
 EXAMPLE = "Example: solar why a.jpg b.jpg -o why.png"
@@ -40,7 +40,6 @@ def why(
     json: Json = False,
 ) -> None:
     """Show which regions of two photos make them similar; -o draws them, --box is in A."""
-    from solar.cli import printing
     from solar.show.explanation import explain
 
     check_suffix(output)
@@ -57,12 +56,11 @@ def why(
     if output is not None:
         save_image(found.figure(), output)
     if json:
-        printing.print_json(found.to_dict())
+        print_json(found.to_dict())
         return
-    say, to = printing.say, printing.output()
-    say(f"similarity {found.score:.4f}", to=to)
+    show(f"similarity {found.score:.4f}")
     if found.plain is not None:
-        say(f"without second-order attention {found.plain.score:.4f}", to=to)
+        show(f"without second-order attention {found.plain.score:.4f}")
     for pair in found.pairs():
         (ax, ay), (bx, by) = pair.a, pair.b
-        say(f"{pair.value:+.5f}  {ax:.0f},{ay:.0f} in A with {bx:.0f},{by:.0f} in B", to=to)
+        show(f"{pair.value:+.5f}  {ax:.0f},{ay:.0f} in A with {bx:.0f},{by:.0f} in B")

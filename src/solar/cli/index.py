@@ -1,12 +1,11 @@
 """`solar index`: make and change an index of photos."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solar.cli import index_upkeep
 from solar.cli.help import Commands
 from solar.cli.options import (
     AllowedRoots,
@@ -28,10 +27,28 @@ from solar.cli.options import (
     Seed,
     ServedPhotos,
     Size,
+    first_given,
 )
+from solar.cli.printing import (
+    check_suffix,
+    counted,
+    errors,
+    print_json,
+    print_skipped,
+    print_summary,
+    print_table,
+    report_problems,
+    save_image,
+    say,
+    warnings_as_sentences,
+    write_report,
+)
+from solar.cli.progress import photo_progress, steps
+from solar.errors import SolarError
 
 if TYPE_CHECKING:
     from solar.index.build import BuiltIndex
+    from solar.index.sync import Changes
 
 
 app = Commands(help="Build, update and inspect an index of photos.")
@@ -60,8 +77,14 @@ TrainOn = Annotated[
 ]
 
 
+# Parameters of `build` for either method alone.
+_ASMK = ("features", "words", "codebook", "train_on", "regions")
+_GLOBAL = ("model", "size", "compress", "device", "backend", "max_pixels", "keypoints")
+
+
 @app.command(epilog="Example: solar index build photos/ -o photos.solar")
 def build(
+    context: typer.Context,
     sources: Sources,
     output: IndexOutput,
     model: Model = None,
@@ -95,28 +118,23 @@ def build(
     """
     from solar.asmk import build as asmk_build
     from solar.asmk.build import AsmkSettings
-    from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.index.build import build_index
 
-    describing = {"size": size, "device": device, "backend": backend, "max_pixels": max_pixels}
-    aggregating: dict[str, Any] = {
-        "local_features": features,
-        "words": words,
-        "codebook": codebook,
-        "train_on": train_on,
-        "regions": regions,
-    }
+    known: dict[str, Any] = {"store": store, "metadata": metadata, "follow": follow}
     with photo_progress() as shown, warnings_as_sentences():
-        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
-        known["follow"] = follow
+        known["progress"] = shown
         if method == "asmk":
-            refused: dict[str, Any] = {"model": model, "compress": compress, **describing}
-            refused["precompute_keypoints"] = keypoints or None
-            _refuse(refused, "is for one embedding per photo: leave it out with --method asmk")
-            asked = AsmkSettings(aggregating.pop("local_features"), **aggregating)
+            if option := first_given(context, _GLOBAL):
+                raise SolarError(
+                    f"{option} is for one embedding per photo: leave it out with --method asmk."
+                )
+            asked = AsmkSettings(features, words, codebook, train_on, regions=regions)
             built = asmk_build.build(sources, output, asked, **known)
         else:
-            _refuse(aggregating, "needs --method asmk")
+            if option := first_given(context, _ASMK):
+                raise SolarError(f"{option} needs --method asmk.")
+            describing = {"size": size, "device": device}
+            describing |= {"backend": backend, "max_pixels": max_pixels}
             known |= _compression(output, compress)
             built = build_index(sources, output, model=model, describing=describing, **known)
     if keypoints:
@@ -125,13 +143,12 @@ def build(
 
 
 def _keep_keypoints(output: str) -> None:
-    from solar.cli.printing import progress
     from solar.index import Index
     from solar.ranking.verify import find_features
 
-    with Index.open(output) as opened:
-        for _ in progress(find_features(opened.engine), len(opened), "Finding keypoints"):
-            pass
+    with Index.open(output) as opened, steps() as shown:
+        for done, _ in enumerate(find_features(opened.engine), 1):
+            shown("Finding keypoints", done, len(opened))
 
 
 @app.command(epilog="Example: solar index add photos.solar new/")
@@ -158,23 +175,108 @@ def add(
 
     A new folder becomes part of the index: `solar index sync` then covers it.
     """
-    from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.duplicates.copy_lookup import without_copies
     from solar.index.add import add
 
     with photo_progress() as shown, warnings_as_sentences():
-        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
-        known |= {"new": new, "follow": follow}
-        known["leave_out"] = without_copies if skip_copies else None
-        describing = {"device": device, "max_pixels": max_pixels, "regions": regions}
-        built = add(sources, index, describing=describing, **known)
+        built = add(
+            sources,
+            index,
+            new=new,
+            leave_out=without_copies if skip_copies else None,
+            store=store,
+            metadata=metadata,
+            progress=shown,
+            follow=follow,
+            describing={"device": device, "max_pixels": max_pixels, "regions": regions},
+        )
     _report(built, index, report)
 
 
-app.command(epilog="Example: solar index sync photos.solar --dry-run")(index_upkeep.sync)
-app.command(epilog="Example: solar index relocate photos.solar /mnt/disk/photos")(
-    index_upkeep.relocate
-)
+@app.command(epilog="Example: solar index sync photos.solar --dry-run")
+def sync(
+    index: IndexAddress,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would change.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep watching until Ctrl-C.")] = False,
+    every: Annotated[
+        float, typer.Option(min=0.1, help="With --watch: seconds between checks.")
+    ] = 10.0,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Also remove the photos of a folder that is empty or missing."
+        ),
+    ] = False,
+    exif: Annotated[
+        bool,
+        typer.Option(
+            "--exif",
+            help="Also read time, position and camera of photos indexed without them.",
+        ),
+    ] = False,
+    device: Device = None,
+    max_pixels: MaxPixels = None,
+    follow: Follow = True,
+    report: Report = None,
+    json: Json = False,
+) -> None:
+    """Update an index: new, changed, moved and deleted photos."""
+    from solar.index.sync import Changes
+    from solar.index.sync import sync as bring_up_to_date
+
+    if watch and dry_run:
+        raise SolarError("--dry-run checks once: leave out --watch.")
+
+    def look(exif: bool = False) -> Changes:
+        with photo_progress() as shown:
+            return bring_up_to_date(
+                index,
+                dry_run=dry_run,
+                force=force,
+                follow=follow,
+                exif=exif,
+                progress=shown,
+                device=device,
+                max_pixels=max_pixels,
+            )
+
+    def tell(changes: Changes) -> None:
+        if json:
+            print_json(changes.to_dict())
+            return
+        say(f"{'Would change' if dry_run else 'Updated'}: {changes}")
+        if dry_run:
+            _list(changes)
+        print_skipped(changes.skipped)
+
+    changes = look(exif)  # once is enough: EXIF of later photos is read when they are added
+    tell(changes)
+    facts = {name: value for name, value in changes.to_dict().items() if name != "skipped"}
+    write_report(report, len(changes.new) + len(changes.changed), changes.skipped, **facts)
+    if watch:
+        _watch(look, tell, every)
+
+
+@app.command(epilog="Example: solar index relocate photos.solar /mnt/disk/photos")
+def relocate(
+    index: IndexAddress,
+    place: Annotated[Path, typer.Argument(metavar="FOLDER", help="New path of the folder.")],
+    root: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="Old path of the folder that moved, if the index has several folders."
+        ),
+    ] = None,
+) -> None:
+    """Tell an index that a folder has moved; nothing is recomputed."""
+    from solar.index import Index
+    from solar.index.sync import relocate as move
+
+    with Index.open(index) as opened:
+        moved, count, here = move(opened, place, root)
+    say(f"{here:,} of {count:,} photos are in {moved.path}.")
 
 
 @app.command(epilog="Example: solar index remove photos.solar rome/12.jpg")
@@ -183,21 +285,16 @@ def remove(
     photos: Annotated[list[str], typer.Argument(metavar="PHOTO", help="Paths in the index.")],
 ) -> None:
     """Remove the named photos from an index: all of them or none."""
-    from solar.cli.printing import errors
     from solar.index import Index
 
     with Index.open(index) as opened:
         count = opened.remove(photos)
-        errors().print(f"Removed {count} photo{'s'[: count != 1]}; {len(opened)} left.")
+        say(f"Removed {counted(count, 'photo')}; {len(opened):,} left.")
 
 
 @app.command(epilog="Example: solar index info photos.solar --json")
 def info(index: IndexAddress, json: Json = False) -> None:
     """Show what an index contains and how it was made."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from solar.cli.printing import output, print_json
     from solar.index import Index
 
     with Index.open(index) as opened:
@@ -205,14 +302,10 @@ def info(index: IndexAddress, json: Json = False) -> None:
     if json:
         print_json(facts)
         return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in facts.items():
-        table.add_row(name.replace("_", " "), Text(_shown(value)))
-    output().print(table)
+    print_table([(name.replace("_", " "), _shown(value)) for name, value in facts.items()])
 
 
 def _shown(value: object) -> str:
-    """A fact in words: nothing as a dash, numbers with commas, names before their values."""
     if isinstance(value, Mapping):
         return "; ".join(f"{name} {_shown(own)}" for name, own in value.items()) or "–"
     if isinstance(value, list | tuple):
@@ -229,16 +322,11 @@ def _shown(value: object) -> str:
 @app.command(epilog="Example: solar index check photos.solar")
 def check(index: IndexAddress) -> None:
     """Recompute every checksum; exit code 1 if anything is wrong."""
-    from solar.cli.printing import errors
     from solar.index import Index
 
     with Index.open(index) as opened:
         problems, count = opened.check(), len(opened)
-    for problem in problems:
-        errors().print(problem, style="red", markup=False, soft_wrap=True)
-    if problems:
-        raise typer.Exit(1)
-    errors().print(f"{count:,} photos, no errors found.")
+    report_problems(problems, f"{count:,} photos")
 
 
 @app.command(epilog="Example: solar index compact photos.solar")
@@ -257,15 +345,13 @@ def copy(
     compress: Compress = None,
 ) -> None:
     """Copy an index to another engine, or with another --compress than it has."""
-    from solar.cli.printing import errors
     from solar.index import Index
     from solar.index.index import need_vectors
 
     with need_vectors(Index.open(index)) as opened:
-        kept = opened.info().get("compress", "none")
-        options = _compression(destination, compress, kept)
+        options = _compression(destination, compress, opened.info().get("compress", "none"))
         with opened.copy(destination, **options) as copied:
-            errors().print(f"{len(copied)} photos → {destination}")
+            say(f"{len(copied)} photos → {destination}")
 
 
 @app.command("map", epilog="Example: solar index map photos.solar -o map.png")
@@ -284,9 +370,6 @@ def draw_map(
 
     -o writes a .png, .jpg or .webp of thumbnails, --json prints positions.
     """
-    from solar.cli.pictures import check_suffix, save_image
-    from solar.cli.printing import errors, print_json
-    from solar.errors import SolarError
     from solar.images import Roots
     from solar.images.known_roots import shown_roots
     from solar.index import Index
@@ -296,57 +379,76 @@ def draw_map(
     if output is None and not json:
         raise SolarError("Name the picture to write with -o map.png, or use --json.")
     check_suffix(output)
-    console = errors()
     with need_vectors(Index.open(index)) as opened:
         allowed = Roots()
         if output is not None:
             allowed = shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])
         if reason := choose_method(len(opened))[1]:
-            console.print(reason, soft_wrap=True, markup=False)
-        with console.status("Arranging"):
+            say(reason)
+        with errors().status("Arranging"):
             found = map_index(opened, seed=seed)
     if output is not None:
         picture, shown = draw_map(found, allowed.find, side=side)
         save_image(picture, output)
         if shown < len(found.paths):
-            console.print(f"{shown} of {len(found.paths)} photos fit on the map.")
+            say(f"{shown} of {len(found.paths)} photos fit on the map.")
     if json:
         places = zip(found.paths, found.points.tolist(), strict=True)
         print_json([{"path": path, "x": x, "y": y} for path, (x, y) in places])
 
 
-def _refuse(options: dict[str, Any], why: str) -> None:
-    """Complain of the first option that was given and makes no sense."""
-    for name, value in options.items():
-        if value is not None:
-            from solar.errors import SolarError
+def _watch(look: "Callable[[], Changes]", tell: "Callable[[Changes], None]", every: float) -> None:
+    """Update and print changes repeatedly until Ctrl-C."""
+    import time
 
-            option = name if name.startswith("-") else f"--{name.replace('_', '-')}"
-            raise SolarError(f"{option} {why}.")
+    say(f"Checking every {every:g} s; press Ctrl-C to stop.")
+    complaint = ""
+    try:
+        while True:
+            time.sleep(every)
+            try:
+                changes = look()
+            except SolarError as error:  # may pass: a disconnected disk, another writer
+                if str(error) != complaint:
+                    say(str(error), "yellow")
+                complaint = str(error)
+                continue
+            complaint = ""
+            if changes:
+                tell(changes)
+    except KeyboardInterrupt:
+        say("Stopped.")
+
+
+def _list(changes: "Changes", most: int = 10) -> None:
+    lines = [
+        *(f"+ {name}" for name in changes.new),
+        *(f"~ {name}" for name in changes.changed),
+        *(f"> {old} → {new}" for old, new in changes.moved.items()),
+        *(f"- {name}" for name in changes.deleted),
+    ]
+    for line in lines[:most]:
+        say(f"  {line}")
+    if len(lines) > most:
+        say(f"  … and {len(lines) - most:,} more: --json lists them all.")
 
 
 def _report(built: "BuiltIndex", index: str, report: Path | None) -> None:
-    from solar.cli.printing import say
-    from solar.cli.skip_report import print_summary, write_report
-
     count = len(built.index)
     built.index.close()
     print_summary("Indexed", built.photos, built.skipped, where=index)
     if built.photos != count:
         say(f"{index} holds {count:,} photos.")
-    if report is not None:
-        write_report(report, built.photos, built.skipped, index=index, photos=count)
+    write_report(report, built.photos, built.skipped, index=index, photos=count)
 
 
 def _compression(address: str, asked: str | None, otherwise: str = "none") -> dict[str, str]:
-    """The engine's option; another address names its own kind of index."""
+    """The compression of an index in a folder; an address of Milvus names its own."""
     from solar.index.index import is_folder
 
     if is_folder(address):
         return {"compress": asked or otherwise}
     if asked:
-        from solar.errors import SolarError
-
         raise SolarError(
             "--compress is for an index in a folder: for Milvus, name the index type in the "
             "address, as in milvus://…?index=HNSW."

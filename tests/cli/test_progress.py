@@ -84,9 +84,13 @@ def test_photos_of_several_extractions_add_up() -> None:
 
 
 def test_a_stop_says_how_to_continue(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit) as ended, photo_progress() as shown:
-        shown("Describing", 120, 338)
-        raise KeyboardInterrupt
+    def stopped() -> None:
+        with photo_progress() as shown:
+            shown("Describing", 120, 338)
+            raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as ended:
+        stopped()
     assert ended.value.exit_code == 130
     assert (
         capsys.readouterr().err

@@ -61,25 +61,21 @@ def list_datasets(json: Json = False) -> None:
 def get(
     name: _Name,
     root: Root = _ROOT,
-    release: Annotated[
-        str,
-        typer.Option(help="Oxford and Paris: blurred (faces blurred; current) or original."),
-    ] = "",
+    release: str = "",
     only: _Only = None,
-    keep_archives: Annotated[
-        bool, typer.Option("--keep-archives", help="Keep the archives in NAME/archives.")
-    ] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Also unpack archives that were unpacked before.")
-    ] = False,
-    check_space: Annotated[
-        bool,
-        typer.Option("--check-space/--ignore-space", help="Stop if the disk looks too small."),
-    ] = True,
+    keep_archives: bool = False,
+    again: bool = False,
+    check_space: Annotated[bool, typer.Option("--check-space/--ignore-space")] = True,
 ) -> None:
     """Download and unpack a dataset; run it again to resume.
 
     SOLAR_MIRRORS names mirrors to try first; with SOLAR_OFFLINE=1 nothing is downloaded.
+
+    Options:
+        release: Oxford and Paris: blurred (faces blurred; current) or original.
+        keep_archives: Keep the archives in NAME/archives.
+        again: Also unpack archives that were unpacked before.
+        check_space: Stop if the disk looks too small.
     """
     from solar.datasets.public import fetch, registry
 
@@ -119,27 +115,15 @@ def check(name: _Name, root: Root = _ROOT, only: _Only = None, json: Json = Fals
 
 @app.command("build", epilog="Example: solar data build photos/ -o photos.json --verify")
 def build(
-    source: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SOURCE",
-            help="A folder sorted as landmark/photo.jpg, tar shards of the same, a CSV of "
-            "path,landmark, or a .json written before (to change --min-inliers "
-            "or --val-fraction).",
-        ),
-    ],
+    source: Annotated[list[Path], typer.Argument(metavar="SOURCE")],
     output: Output,
     root: Root = None,
     verify: Verify = False,
     least: Inliers = None,
     local: LocalFeatures = None,
-    val_fraction: Annotated[
-        float, typer.Option(help="Fraction of the landmarks to hold out for validation.")
-    ] = 0.0,
+    val_fraction: float = 0.0,
     seed: Seed = 0,
-    processes: Annotated[
-        int, typer.Option(min=1, help="With --verify: number of worker processes.")
-    ] = 1,
+    processes: Annotated[int, typer.Option(min=1)] = 1,
     json: Json = False,
 ) -> None:
     """Build a training set: group photos, list unreadable files.
@@ -147,6 +131,12 @@ def build(
     With --verify only verified pairs are positives (by default with 12 inliers).
     -o takes a .json or, for a folder of Google Landmarks 2018, a .pkl for the
     published code.
+
+    Options:
+        source: A folder sorted as landmark/photo.jpg, tar shards of the same, a CSV of
+            path,landmark, or a .json written before (to change --min-inliers or --val-fraction).
+        val_fraction: Fraction of the landmarks to hold out for validation.
+        processes: With --verify: number of worker processes.
     """
     if output.suffix.lower() == ".pkl":
         _build_gl18(source, output, seed, json)

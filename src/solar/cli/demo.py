@@ -26,23 +26,22 @@ _MOST = 5  # answers shown
 
 
 def demo(
-    photos: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FOLDER", help="Your own photos, searched after the generated ones."
-        ),
-    ] = None,
-    landmarks: Annotated[int, typer.Option(min=2, max=20, help="Buildings to generate.")] = 6,
-    views: Annotated[int, typer.Option(min=2, max=20, help="Photos per building.")] = 4,
+    photos: Annotated[Path | None, typer.Argument(metavar="FOLDER")] = None,
+    landmarks: Annotated[int, typer.Option(min=2, max=20)] = 6,
+    views: Annotated[int, typer.Option(min=2, max=20)] = 4,
     folder: OptionalOutput = None,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Open the web app on the last index.")
-    ] = False,
+    serve: bool = False,
     device: Device = None,
 ) -> None:
     """Search generated photos, then your own: a first look.
 
     Photos and indexes are written to the cache, or to the folder of -o.
+
+    Options:
+        photos: Your own photos, searched after the generated ones.
+        landmarks: Buildings to generate.
+        views: Photos per building.
+        serve: Open the web app on the last index.
     """
     from solar.demo import sample
     from solar.images import find_photos

@@ -7,22 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solar.cli.options import (
-    Backend,
-    Boxes,
-    Compress,
-    Device,
-    IgnoreOrientation,
-    Model,
-    Output,
-    Report,
-    Scales,
-    Size,
-    SkipBad,
-    boxes,
-    is_half,
-    parse_scales,
-)
+from solar.cli import options
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -34,35 +19,30 @@ EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
 
 
 def describe(
-    images: Annotated[
-        list[Path],
-        typer.Argument(metavar="PHOTO", help="Photos; the rows of the output have the same order."),
-    ],
-    output: Output,
-    model: Model = None,
-    size: Size = None,
-    scales: Scales = None,
-    box: Boxes = None,
-    ignore_orientation: IgnoreOrientation = False,
-    compress: Compress = None,
-    device: Device = None,
-    backend: Backend = None,
-    skip_bad: SkipBad = False,
-    report: Report = None,
+    images: Annotated[list[Path], typer.Argument(metavar="PHOTO")],
+    output: options.Output,
+    model: options.Model = None,
+    size: options.Size = None,
+    scales: options.Scales = None,
+    box: options.Boxes = None,
+    ignore_orientation: options.IgnoreOrientation = False,
+    compress: options.Compress = None,
+    device: options.Device = None,
+    backend: options.Backend = None,
+    skip_bad: options.SkipBad = False,
+    report: options.Report = None,
 ) -> None:
     """Write the embedding of each photo to a .npy file of shape (n, dim).
 
     A single --box is used in every photo. If a photo cannot be read, nothing is
     written; with --skip-bad or --report, it is skipped instead.
+
+    Options:
+        images: Photos; the rows of the output have the same order.
     """
     import numpy as np
 
-    from solar.cli.printing import (
-        check_suffix,
-        print_summary,
-        warnings_as_sentences,
-        write_report,
-    )
+    from solar.cli import printing
     from solar.cli.progress import steps
     from solar.describe.progress import counted
     from solar.describe.settings import Settings
@@ -70,9 +50,9 @@ def describe(
     from solar.files import replacing
     from solar.models import RetrievalNet, load
 
-    check_suffix(output, [".npy"])
-    half, backend = is_half(compress), backend or "torch"
-    box_of = dict(zip(images, boxes(box, len(images), shared=True), strict=True))
+    printing.check_suffix(output, [".npy"])
+    half, backend = options.is_half(compress), backend or "torch"
+    box_of = dict(zip(images, options.boxes(box, len(images), shared=True), strict=True))
     skipped = {str(image): why for image in images if (why := _unusable(image))}
     skipping = skip_bad or report is not None
     if skipped and not skipping:  # before any work
@@ -84,14 +64,14 @@ def describe(
     settings = Settings.of(
         network,
         size=size,
-        scales=parse_scales(scales),
+        scales=options.parse_scales(scales),
         orient=not ignore_orientation,
         backend=backend,
     )
     rows, done = [], []
     # Opened first: an output that cannot be written fails before the work.
     with replacing(output) as temporary:
-        with steps() as shown, warnings_as_sentences():
+        with steps() as shown, printing.warnings_as_sentences():
             run = _runner(network, settings, usable)
             advance = counted(shown, "Describing", len(usable))
             for image in usable:
@@ -109,8 +89,8 @@ def describe(
         with temporary.open("wb") as file:
             table = np.stack(rows) if rows else np.empty((0, network.dim), np.float32)
             np.save(file, table.astype(np.float16) if half else table)
-    write_report(report, len(done), skipped, "described", photos=done)
-    print_summary("Described", len(done), skipped, where=str(output))
+    printing.write_report(report, len(done), skipped, "described", photos=done)
+    printing.print_summary("Described", len(done), skipped, where=str(output))
 
 
 def _unusable(photo: Path) -> str | None:

@@ -17,28 +17,11 @@ EXAMPLE = (
 
 def distill(
     arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[RECIPE.yaml] PHOTOS... [KEY=VALUE]...",
-            help="A recipe (a YAML file or the name of a bundled recipe); folders, .txt lists or "
-            ".tar shards of photos; key=value overrides.",
-        ),
+        list[str], typer.Argument(metavar="[RECIPE.yaml] PHOTOS... [KEY=VALUE]...")
     ],
-    teacher: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A name from `solar models`, a .safetensors or .pth; or a TorchScript or "
-            "torch.export (.pt2) file, which is executed as code; repeatable.",
-            autocompletion=photo_models,
-        ),
-    ] = None,
-    student: Annotated[
-        str | None, typer.Option(help="The student's backbone, such as resnet18.")
-    ] = None,
-    attention: Annotated[
-        str | None,
-        typer.Option(help="Layers of the student with second-order attention, such as 45."),
-    ] = None,
+    teacher: Annotated[list[str] | None, typer.Option(autocompletion=photo_models)] = None,
+    student: str | None = None,
+    attention: str | None = None,
     output: OptionalOutput = None,
     run: Run = Path("runs/distill"),
     resume: Resume = False,
@@ -48,6 +31,14 @@ def distill(
     """Distil a large network into a small one, without labels.
 
     -o writes the student as a .safetensors; it is in the folder of the run, too.
+
+    Options:
+        arguments: A recipe (a YAML file or the name of a bundled recipe); folders, .txt lists or
+            .tar shards of photos; key=value overrides.
+        teacher: A name from `solar models`, a .safetensors or .pth; or a TorchScript or
+            torch.export (.pt2) file, which is executed as code; repeatable.
+        student: The student's backbone, such as resnet18.
+        attention: Layers of the student with second-order attention, such as 45.
     """
     from solar.training.distill import task as work
     from solar.training.distill.recipe import command_recipe

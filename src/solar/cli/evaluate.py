@@ -50,23 +50,9 @@ def evaluate(
         ),
     ] = None,
     model: Model = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL|FILE.csv",
-            help="Compare with another model, or with its --per-query file.",
-        ),
-    ] = None,
-    interval: Annotated[
-        bool,
-        typer.Option("--interval", help="Add 95 % confidence intervals of mAP or recall@1."),
-    ] = False,
-    per_query: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.csv", help="Write every query's metrics; - adds them to --json."
-        ),
-    ] = None,
+    against: Annotated[str | None, typer.Option(metavar="MODEL|FILE.csv")] = None,
+    interval: bool = False,
+    per_query: Annotated[str | None, typer.Option(metavar="FILE.csv")] = None,
     style: TableFormat = "text",
     json: Json = False,
     **given: Any,
@@ -74,6 +60,11 @@ def evaluate(
     """Compute retrieval metrics (mAP, recall@k), in percent.
 
     --model NAME=MODEL and --against NAME=MODEL name a model in the table.
+
+    Options:
+        against: Compare with another model, or with its --per-query file.
+        interval: Add 95 % confidence intervals of mAP or recall@1.
+        per_query: Write every query's metrics; - adds them to --json.
     """
     from solar.evaluation import Evaluation
     from solar.evaluation.described_photos import needs_model

@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from solar.cli import options
 from solar.cli.completion import patch_describers
 from solar.cli.evaluate import name_models
-from solar.cli.options import (
-    Average,
-    Device,
-    Json,
-    Keypoints,
-    OptionalOutput,
-    Root,
-    Seed,
-    TableFormat,
-)
 from solar.cli.printing import print_report
 from solar.cli.progress import steps
 from solar.errors import SolarError
@@ -32,67 +23,43 @@ EXAMPLE = "Example: solar evaluate-patches hpatches solar-local-345 sift --root 
 
 
 def evaluate_patches(
-    what: Annotated[
-        Literal["hpatches", "phototour"],
-        typer.Argument(metavar="BENCHMARK", help="hpatches or phototour."),
-    ],
+    what: Annotated[Literal["hpatches", "phototour"], typer.Argument(metavar="BENCHMARK")],
     models: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="Patch models, sift or rootsift; NAME=MODEL sets a name.",
-            autocompletion=patch_describers,
-        ),
+        list[str] | None, typer.Argument(metavar="MODEL", autocompletion=patch_describers)
     ] = None,
-    root: Root = None,
-    make: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="SEQUENCES",
-            help="hpatches: cut the patches from sequences of photos (1.jpg … 6.jpg, H_1_2 …); "
-            "-o keeps them.",
-        ),
-    ] = None,
-    descriptors: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=FOLDER",
-            help="hpatches: precomputed descriptors, SEQUENCE/ref.csv and so on.",
-        ),
-    ] = None,
-    tasks: Annotated[
-        str, typer.Option(help="hpatches: tasks to run, comma-separated.")
-    ] = "matching,verification,retrieval",
-    split: Annotated[
-        str,
-        typer.Option(help="hpatches: all, or the test part of a, b, c, illum, view or full."),
-    ] = "all",
-    lists: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="hpatches: the folder of splits.json and the published lists; default: "
-            "generated lists.",
-        ),
-    ] = None,
-    average: Average = "trapezoid",
-    subset: Annotated[
-        str, typer.Option(help="phototour: subsets to use, comma-separated.")
-    ] = "liberty,notredame,yosemite",
-    convention: Annotated[
-        str, typer.Option(help="phototour: FPR95 as in hardnet or hynet.")
-    ] = "hardnet",
-    keypoints: Keypoints = 500,
-    seed: Seed = 0,
-    device: Device = None,
-    output: OptionalOutput = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="hpatches: also print every sequence.")
-    ] = False,
-    style: TableFormat = "text",
-    json: Json = False,
+    root: options.Root = None,
+    make: Annotated[Path | None, typer.Option(metavar="SEQUENCES")] = None,
+    descriptors: Annotated[list[str] | None, typer.Option(metavar="NAME=FOLDER")] = None,
+    tasks: str = "matching,verification,retrieval",
+    split: str = "all",
+    lists: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
+    average: options.Average = "trapezoid",
+    subset: str = "liberty,notredame,yosemite",
+    convention: str = "hardnet",
+    keypoints: options.Keypoints = 500,
+    seed: options.Seed = 0,
+    device: options.Device = None,
+    output: options.OptionalOutput = None,
+    verbose: bool = False,
+    style: options.TableFormat = "text",
+    json: options.Json = False,
 ) -> None:
-    """Compare descriptors of patches: mAP on HPatches, FPR95 on PhotoTour."""
+    """Compare descriptors of patches: mAP on HPatches, FPR95 on PhotoTour.
+
+    Options:
+        what: hpatches or phototour.
+        models: Patch models, sift or rootsift; NAME=MODEL sets a name.
+        make: hpatches: cut the patches from sequences of photos (1.jpg … 6.jpg, H_1_2 …); -o keeps
+            them.
+        descriptors: hpatches: precomputed descriptors, SEQUENCE/ref.csv and so on.
+        tasks: hpatches: tasks to run, comma-separated.
+        split: hpatches: all, or the test part of a, b, c, illum, view or full.
+        lists: hpatches: the folder of splits.json and the published lists; default: generated
+            lists.
+        subset: phototour: subsets to use, comma-separated.
+        convention: phototour: FPR95 as in hardnet or hynet.
+        verbose: hpatches: also print every sequence.
+    """
     describers = _describers(models or (), device)
     shown = "json" if json else style
     if what == "phototour":

@@ -27,11 +27,13 @@ _Model = Annotated[
 def onnx(
     model: _Model,
     output: Output,
-    multiscale: Annotated[
-        bool, typer.Option("--multiscale", help="Include the model's scales and their average.")
-    ] = False,
+    multiscale: bool = False,
 ) -> None:
-    """Write ONNX: normalised photos of any size in, unit vectors output."""
+    """Write ONNX: normalised photos of any size in, unit vectors output.
+
+    Options:
+        multiscale: Include the model's scales and their average.
+    """
     from solar.models import load
     from solar.models.graph_export import export_onnx
 

@@ -6,24 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solar.cli.options import (
-    Backend,
-    Compress,
-    Device,
-    Follow,
-    IgnoreOrientation,
-    Json,
-    MaxPixels,
-    Model,
-    OptionalOutput,
-    Report,
-    Scales,
-    Size,
-    SkipBad,
-    first_given,
-    is_half,
-    parse_scales,
-)
+from solar.cli import options
 from solar.defaults import BATCH, SHARD_SIZE
 from solar.errors import SolarError
 from solar.weights import DEFAULT
@@ -40,60 +23,30 @@ _EXPORTING = {"source", "parquet", "h5", "json"}
 
 def extract(
     context: typer.Context,
-    source: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SOURCE",
-            help="Photos, or folders, .txt lists or .tar shards of photos; with --parquet or --h5 "
-            "also a store or an index.",
-        ),
-    ],
-    output: OptionalOutput = None,
-    parquet: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write path, embedding, size and hash of every photo to this Parquet file.",
-        ),
-    ] = None,
-    h5: Annotated[
-        Path | None,
-        typer.Option(
-            "--h5", metavar="FILE", help="Also write global features as hloc reads them (.h5)."
-        ),
-    ] = None,
-    model: Model = None,
-    size: Size = None,
-    scales: Scales = None,
-    fast: Annotated[
-        bool | None,
-        typer.Option(
-            "--fast/--exact",
-            help="Decode JPEGs on the GPU; on a CPU decode large ones at reduced size.",
-        ),
-    ] = None,
-    ignore_orientation: IgnoreOrientation = False,
-    compress: Compress = None,
+    source: Annotated[list[Path], typer.Argument(metavar="SOURCE")],
+    output: options.OptionalOutput = None,
+    parquet: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    h5: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    model: options.Model = None,
+    size: options.Size = None,
+    scales: options.Scales = None,
+    fast: Annotated[bool | None, typer.Option("--fast/--exact")] = None,
+    ignore_orientation: options.IgnoreOrientation = False,
+    compress: options.Compress = None,
     shard_size: Annotated[
         int | None, typer.Option(min=1, help=f"Photos per shard; default: {SHARD_SIZE}.")
     ] = None,
-    device: Device = None,
-    backend: Backend = None,
-    max_pixels: MaxPixels = None,
-    follow: Follow = True,
-    decoders: Annotated[
-        int | None, typer.Option(min=0, help="Number of decoding threads; default: automatic.")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Maximum batch size.")] = BATCH,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Compute on a Dask cluster: tcp://host:8786.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Compute on this many local Dask workers.")
-    ] = None,
-    skip_bad: SkipBad = True,
-    report: Report = None,
-    json: Json = False,
+    device: options.Device = None,
+    backend: options.Backend = None,
+    max_pixels: options.MaxPixels = None,
+    follow: options.Follow = True,
+    decoders: Annotated[int | None, typer.Option(min=0)] = None,
+    batch: Annotated[int, typer.Option(min=1)] = BATCH,
+    scheduler: str | None = None,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
+    skip_bad: options.SkipBad = True,
+    report: options.Report = None,
+    json: options.Json = False,
 ) -> None:
     """Compute embeddings of a collection in a store; run it again to resume.
 
@@ -101,6 +54,17 @@ def extract(
     it. Also run it again after adding, changing or removing photos: only new
     content is processed. A store or an index is exported as it is. With --strict,
     the exit code is 1 if a photo was skipped.
+
+    Options:
+        source: Photos, or folders, .txt lists or .tar shards of photos; with --parquet or --h5 also
+            a store or an index.
+        parquet: Also write path, embedding, size and hash of every photo to this Parquet file.
+        h5: Also write global features as hloc reads them (.h5).
+        fast: Decode JPEGs on the GPU; on a CPU decode large ones at reduced size.
+        decoders: Number of decoding threads; default: automatic.
+        batch: Maximum batch size.
+        scheduler: Compute on a Dask cluster: tcp://host:8786.
+        workers: Compute on this many local Dask workers.
     """
     from time import perf_counter
 
@@ -123,10 +87,10 @@ def extract(
             output,
             model=model or DEFAULT,
             size=size,
-            scales=parse_scales(scales),
+            scales=options.parse_scales(scales),
             orient=not ignore_orientation,
             mode=None if fast is None else "fast" if fast else "exact",
-            dtype="float16" if is_half(compress) else "float32",
+            dtype="float16" if options.is_half(compress) else "float32",
             shard_size=shard_size,
             device=device,
             backend=backend or "torch",
@@ -191,7 +155,7 @@ def _export(
     opened = open_described(source[0]) if len(source) == 1 else None
     if opened is None:
         return False
-    if option := first_given(context, context.params.keys() - _EXPORTING):
+    if option := options.first_given(context, context.params.keys() - _EXPORTING):
         raise SolarError(f"{source[0]} already holds embeddings: leave out {option}.")
     with opened as described:
         rows = [_write(described, kind, file) for kind, file in files.items()]

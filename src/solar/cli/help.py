@@ -1,9 +1,11 @@
 """How commands take what they are given: `--help` that tells what matters, and paths with a `~`."""
 
+import inspect
 import re
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,14 +27,23 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Commands(typer.Typer):
-    """Commands below one name, whose help shows switches without a type and a default."""
+    """Commands below one name; the section `Options:` of their docstrings is their options' help.
+
+    A bool that is not declared with `typer.Option` is a switch, off by default.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"cls": Group, "no_args_is_help": True, **options})
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Function], Function]:
         """Register a command, as `typer.Typer.command` does."""
-        return super().command(name, **{"cls": Command, **options})
+        register = super().command(name, **{"cls": Command, **options})
+
+        def decorate(function: Function) -> Function:
+            register(_with_help(function))
+            return function
+
+        return decorate
 
 
 class Command(TyperCommand):
@@ -67,6 +78,38 @@ class Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """What goes before a command."""
         return _explained(super().get_params(ctx))
+
+
+def documented(docstring: str | None, section: str) -> dict[str, str]:
+    """The texts of a section of a docstring by name, on one line each."""
+    text = inspect.cleandoc(docstring or "").partition(f"{section}:\n")[2]
+    found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", text, re.MULTILINE)
+    return {name: " ".join(lines.split()) for name, lines in found}
+
+
+def _with_help(function: Callable[..., Any]) -> Callable[..., Any]:
+    texts, signature = documented(function.__doc__, "Options"), inspect.signature(function)
+
+    def declared(one: inspect.Parameter) -> inspect.Parameter:
+        if one.name not in texts:
+            return one
+        switch = [f"--{one.name.replace('_', '-')}"]
+        kind, info = one.annotation, typer.Option(*switch * (one.annotation is bool))
+        if get_origin(kind) is Annotated:
+            kind, info = get_args(kind)
+        info = copy(info)
+        info.help = texts[one.name]
+        return one.replace(annotation=Annotated[kind, info])
+
+    def run(**given: Any) -> None:
+        function(**given)
+
+    run.__name__ = function.__name__
+    run.__doc__ = (function.__doc__ or "").partition("\n    Options:\n")[0]
+    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[declared(one) for one in signature.parameters.values()]
+    )
+    return run
 
 
 def with_options(text: str) -> str:

@@ -6,43 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solar.cli import options, printing
 from solar.cli.help import Commands
-from solar.cli.options import (
-    AllowedRoots,
-    Backend,
-    Codebook,
-    Compress,
-    Device,
-    Follow,
-    IndexAddress,
-    IndexOutput,
-    Json,
-    LocalFeatures,
-    MaxPixels,
-    Method,
-    Model,
-    OptionalOutput,
-    Regions,
-    Report,
-    Seed,
-    ServedPhotos,
-    Size,
-    first_given,
-)
-from solar.cli.printing import (
-    check_suffix,
-    counted,
-    errors,
-    print_json,
-    print_skipped,
-    print_summary,
-    print_table,
-    report_problems,
-    save_image,
-    say,
-    warnings_as_sentences,
-    write_report,
-)
 from solar.cli.progress import photo_progress, steps
 from solar.errors import SolarError
 
@@ -69,12 +34,6 @@ Metadata = Annotated[
         help='JSON Lines file: {"path": …, "tags": [ … ], "taken": …, "position": [ … ]}.'
     ),
 ]
-VisualWords = Annotated[
-    int | None, typer.Option(min=1, help="For ASMK: number of visual words to learn.")
-]
-TrainOn = Annotated[
-    Path | None, typer.Option(help="For ASMK: learn the visual words from these photos instead.")
-]
 
 
 # Parameters of `build` for either method alone.
@@ -86,52 +45,49 @@ _GLOBAL = ("model", "size", "compress", "device", "backend", "max_pixels", "keyp
 def build(
     context: typer.Context,
     sources: Sources,
-    output: IndexOutput,
-    model: Model = None,
-    size: Size = None,
-    compress: Compress = None,
-    device: Device = None,
-    backend: Backend = None,
-    max_pixels: MaxPixels = None,
-    follow: Follow = True,
-    report: Report = None,
+    output: options.IndexOutput,
+    model: options.Model = None,
+    size: options.Size = None,
+    compress: options.Compress = None,
+    device: options.Device = None,
+    backend: options.Backend = None,
+    max_pixels: options.MaxPixels = None,
+    follow: options.Follow = True,
+    report: options.Report = None,
     store: KeptStore = None,
     metadata: Metadata = None,
-    keypoints: Annotated[
-        bool,
-        typer.Option(
-            "--precompute-keypoints",
-            help="Compute the keypoints of all photos now, up to 136 kB each; otherwise "
-            "searches compute them when a photo is first matched.",
-        ),
-    ] = False,
-    method: Method = "global",
-    features: LocalFeatures = None,
-    words: VisualWords = None,
-    codebook: Codebook = None,
-    train_on: TrainOn = None,
-    regions: Regions = None,
+    keypoints: Annotated[bool, typer.Option("--precompute-keypoints")] = False,
+    method: options.Method = "global",
+    features: options.LocalFeatures = None,
+    words: Annotated[int | None, typer.Option(min=1)] = None,
+    codebook: options.Codebook = None,
+    train_on: Path | None = None,
+    regions: options.Regions = None,
 ) -> None:
     """Build an index of photos; run it again to resume.
 
     Files that cannot be indexed are skipped and listed with the reason.
+
+    Options:
+        keypoints: Compute the keypoints of all photos now, up to 136 kB each; otherwise searches
+            compute them when a photo is first matched.
     """
     from solar.asmk import build as asmk_build
     from solar.asmk.build import AsmkSettings
     from solar.index.build import build_index
 
     known: dict[str, Any] = {"store": store, "metadata": metadata, "follow": follow}
-    with photo_progress() as shown, warnings_as_sentences():
+    with photo_progress() as shown, printing.warnings_as_sentences():
         known["progress"] = shown
         if method == "asmk":
-            if option := first_given(context, _GLOBAL):
+            if option := options.first_given(context, _GLOBAL):
                 raise SolarError(
                     f"{option} is for one embedding per photo: leave it out with --method asmk."
                 )
             asked = AsmkSettings(features, words, codebook, train_on, regions=regions)
             built = asmk_build.build(sources, output, asked, **known)
         else:
-            if option := first_given(context, _ASMK):
+            if option := options.first_given(context, _ASMK):
                 raise SolarError(f"{option} needs --method asmk.")
             describing = {"size": size, "device": device}
             describing |= {"backend": backend, "max_pixels": max_pixels}
@@ -153,32 +109,30 @@ def _keep_keypoints(output: str) -> None:
 
 @app.command(epilog="Example: solar index add photos.solar new/")
 def add(
-    index: IndexAddress,
+    index: options.IndexAddress,
     sources: Sources,
-    new: Annotated[
-        bool,
-        typer.Option("--skip-known", help="Skip photos whose path is in the index already."),
-    ] = False,
-    skip_copies: Annotated[
-        bool,
-        typer.Option("--skip-copies", help="Skip copies and crops of photos in the index."),
-    ] = False,
-    device: Device = None,
-    max_pixels: MaxPixels = None,
-    follow: Follow = True,
-    report: Report = None,
+    new: Annotated[bool, typer.Option("--skip-known")] = False,
+    skip_copies: bool = False,
+    device: options.Device = None,
+    max_pixels: options.MaxPixels = None,
+    follow: options.Follow = True,
+    report: options.Report = None,
     store: KeptStore = None,
     metadata: Metadata = None,
-    regions: Regions = None,
+    regions: options.Regions = None,
 ) -> None:
     """Add photos, or replace changed ones.
 
     A new folder becomes part of the index: `solar index sync` then covers it.
+
+    Options:
+        new: Skip photos whose path is in the index already.
+        skip_copies: Skip copies and crops of photos in the index.
     """
     from solar.duplicates.copy_lookup import without_copies
     from solar.index.add import add
 
-    with photo_progress() as shown, warnings_as_sentences():
+    with photo_progress() as shown, printing.warnings_as_sentences():
         built = add(
             sources,
             index,
@@ -195,34 +149,27 @@ def add(
 
 @app.command(epilog="Example: solar index sync photos.solar --dry-run")
 def sync(
-    index: IndexAddress,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print what would change.")
-    ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep watching until Ctrl-C.")] = False,
-    every: Annotated[
-        float, typer.Option(min=0.1, help="With --watch: seconds between checks.")
-    ] = 10.0,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Also remove the photos of a folder that is empty or missing."
-        ),
-    ] = False,
-    exif: Annotated[
-        bool,
-        typer.Option(
-            "--exif",
-            help="Also read time, position and camera of photos indexed without them.",
-        ),
-    ] = False,
-    device: Device = None,
-    max_pixels: MaxPixels = None,
-    follow: Follow = True,
-    report: Report = None,
-    json: Json = False,
+    index: options.IndexAddress,
+    dry_run: bool = False,
+    watch: bool = False,
+    every: Annotated[float, typer.Option(min=0.1)] = 10.0,
+    force: bool = False,
+    exif: bool = False,
+    device: options.Device = None,
+    max_pixels: options.MaxPixels = None,
+    follow: options.Follow = True,
+    report: options.Report = None,
+    json: options.Json = False,
 ) -> None:
-    """Update an index: new, changed, moved and deleted photos."""
+    """Update an index: new, changed, moved and deleted photos.
+
+    Options:
+        dry_run: Only print what would change.
+        watch: Keep watching until Ctrl-C.
+        every: With --watch: seconds between checks.
+        force: Also remove the photos of a folder that is empty or missing.
+        exif: Also read time, position and camera of photos indexed without them.
+    """
     from solar.index.sync import Changes
     from solar.index.sync import sync as bring_up_to_date
 
@@ -244,65 +191,69 @@ def sync(
 
     def tell(changes: Changes) -> None:
         if json:
-            print_json(changes.to_dict())
+            printing.print_json(changes.to_dict())
             return
-        say(f"{'Would change' if dry_run else 'Updated'}: {changes}")
+        printing.say(f"{'Would change' if dry_run else 'Updated'}: {changes}")
         if dry_run:
             _list(changes)
-        print_skipped(changes.skipped)
+        printing.print_skipped(changes.skipped)
 
     changes = look(exif)  # once is enough: EXIF of later photos is read when they are added
     tell(changes)
     facts = {name: value for name, value in changes.to_dict().items() if name != "skipped"}
-    write_report(report, len(changes.new) + len(changes.changed), changes.skipped, **facts)
+    printing.write_report(report, len(changes.new) + len(changes.changed), changes.skipped, **facts)
     if watch:
         _watch(look, tell, every)
 
 
 @app.command(epilog="Example: solar index relocate photos.solar /mnt/disk/photos")
 def relocate(
-    index: IndexAddress,
-    place: Annotated[Path, typer.Argument(metavar="FOLDER", help="New path of the folder.")],
-    root: Annotated[
-        str | None,
-        typer.Option(
-            "--from", help="Old path of the folder that moved, if the index has several folders."
-        ),
-    ] = None,
+    index: options.IndexAddress,
+    place: Annotated[Path, typer.Argument(metavar="FOLDER")],
+    root: Annotated[str | None, typer.Option("--from")] = None,
 ) -> None:
-    """Tell an index that a folder has moved; nothing is recomputed."""
+    """Tell an index that a folder has moved; nothing is recomputed.
+
+    Options:
+        place: New path of the folder.
+        root: Old path of the folder that moved, if the index has several folders.
+    """
     from solar.index import Index
     from solar.index.sync import relocate as move
 
     with Index.open(index) as opened:
         moved, count, here = move(opened, place, root)
-    say(f"{here:,} of {count:,} photos are in {moved.path}.")
+    printing.say(f"{here:,} of {count:,} photos are in {moved.path}.")
 
 
 @app.command(epilog="Example: solar index remove photos.solar rome/12.jpg")
 def remove(
-    index: IndexAddress,
-    photos: Annotated[list[str], typer.Argument(metavar="PHOTO", help="Paths in the index.")],
+    index: options.IndexAddress,
+    photos: Annotated[list[str], typer.Argument(metavar="PHOTO")],
 ) -> None:
-    """Remove the named photos from an index: all of them or none."""
+    """Remove the named photos from an index: all of them or none.
+
+    Options:
+        photos: Paths in the index.
+    """
     from solar.index import Index
 
     with Index.open(index) as opened:
         count = opened.remove(photos)
-        say(f"Removed {counted(count, 'photo')}; {len(opened):,} left.")
+        printing.say(f"Removed {printing.counted(count, 'photo')}; {len(opened):,} left.")
 
 
 @app.command(epilog="Example: solar index info photos.solar --json")
-def info(index: IndexAddress, json: Json = False) -> None:
+def info(index: options.IndexAddress, json: options.Json = False) -> None:
     """Show what an index contains and how it was made."""
     from solar.index import Index
 
     with Index.open(index) as opened:
         facts = opened.info()
     if json:
-        print_json(facts)
+        printing.print_json(facts)
         return
-    print_table([(name.replace("_", " "), _shown(value)) for name, value in facts.items()])
+    printing.print_table([(name.replace("_", " "), _shown(value)) for name, value in facts.items()])
 
 
 def _shown(value: object) -> str:
@@ -320,17 +271,17 @@ def _shown(value: object) -> str:
 
 
 @app.command(epilog="Example: solar index check photos.solar")
-def check(index: IndexAddress) -> None:
+def check(index: options.IndexAddress) -> None:
     """Recompute every checksum; exit code 1 if anything is wrong."""
     from solar.index import Index
 
     with Index.open(index) as opened:
         problems, count = opened.check(), len(opened)
-    report_problems(problems, f"{count:,} photos")
+    printing.report_problems(problems, f"{count:,} photos")
 
 
 @app.command(epilog="Example: solar index compact photos.solar")
-def compact(index: IndexAddress) -> None:
+def compact(index: options.IndexAddress) -> None:
     """Reclaim space from removed photos and rebuild the search index."""
     from solar.index import Index
 
@@ -340,35 +291,40 @@ def compact(index: IndexAddress) -> None:
 
 @app.command(epilog="Example: solar index copy photos.solar milvus://localhost:19530/photos")
 def copy(
-    index: IndexAddress,
-    destination: Annotated[str, typer.Argument(metavar="NEW", help="The new index.")],
-    compress: Compress = None,
+    index: options.IndexAddress,
+    destination: Annotated[str, typer.Argument(metavar="NEW")],
+    compress: options.Compress = None,
 ) -> None:
-    """Copy an index to another engine, or with another --compress than it has."""
+    """Copy an index to another engine, or with another --compress than it has.
+
+    Options:
+        destination: The new index.
+    """
     from solar.index import Index
     from solar.index.index import need_vectors
 
     with need_vectors(Index.open(index)) as opened:
-        options = _compression(destination, compress, opened.info().get("compress", "none"))
-        with opened.copy(destination, **options) as copied:
-            say(f"{len(copied)} photos → {destination}")
+        engine = _compression(destination, compress, opened.info().get("compress", "none"))
+        with opened.copy(destination, **engine) as copied:
+            printing.say(f"{len(copied)} photos → {destination}")
 
 
 @app.command("map", epilog="Example: solar index map photos.solar -o map.png")
 def draw_map(
-    index: IndexAddress,
-    output: OptionalOutput = None,
-    photos: ServedPhotos = None,
-    roots: AllowedRoots = None,
-    seed: Seed = 0,
-    side: Annotated[
-        int, typer.Option(min=200, max=20000, help="Width of the picture in pixels.")
-    ] = 2000,
-    json: Json = False,
+    index: options.IndexAddress,
+    output: options.OptionalOutput = None,
+    photos: options.ServedPhotos = None,
+    roots: options.AllowedRoots = None,
+    seed: options.Seed = 0,
+    side: Annotated[int, typer.Option(min=200, max=20000)] = 2000,
+    json: options.Json = False,
 ) -> None:
     """Draw a 2-D map of all photos, similar ones close together.
 
     -o writes a .png, .jpg or .webp of thumbnails, --json prints positions.
+
+    Options:
+        side: Width of the picture in pixels.
     """
     from solar.images import Roots
     from solar.images.known_roots import shown_roots
@@ -378,30 +334,30 @@ def draw_map(
 
     if output is None and not json:
         raise SolarError("Name the picture to write with -o map.png, or use --json.")
-    check_suffix(output)
+    printing.check_suffix(output)
     with need_vectors(Index.open(index)) as opened:
         allowed = Roots()
         if output is not None:
             allowed = shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])
         if reason := choose_method(len(opened))[1]:
-            say(reason)
-        with errors().status("Arranging"):
+            printing.say(reason)
+        with printing.errors().status("Arranging"):
             found = map_index(opened, seed=seed)
     if output is not None:
         picture, shown = draw_map(found, allowed.find, side=side)
-        save_image(picture, output)
+        printing.save_image(picture, output)
         if shown < len(found.paths):
-            say(f"{shown} of {len(found.paths)} photos fit on the map.")
+            printing.say(f"{shown} of {len(found.paths)} photos fit on the map.")
     if json:
         places = zip(found.paths, found.points.tolist(), strict=True)
-        print_json([{"path": path, "x": x, "y": y} for path, (x, y) in places])
+        printing.print_json([{"path": path, "x": x, "y": y} for path, (x, y) in places])
 
 
 def _watch(look: "Callable[[], Changes]", tell: "Callable[[Changes], None]", every: float) -> None:
     """Update and print changes repeatedly until Ctrl-C."""
     import time
 
-    say(f"Checking every {every:g} s; press Ctrl-C to stop.")
+    printing.say(f"Checking every {every:g} s; press Ctrl-C to stop.")
     complaint = ""
     try:
         while True:
@@ -410,14 +366,14 @@ def _watch(look: "Callable[[], Changes]", tell: "Callable[[Changes], None]", eve
                 changes = look()
             except SolarError as error:  # may pass: a disconnected disk, another writer
                 if str(error) != complaint:
-                    say(str(error), "yellow")
+                    printing.say(str(error), "yellow")
                 complaint = str(error)
                 continue
             complaint = ""
             if changes:
                 tell(changes)
     except KeyboardInterrupt:
-        say("Stopped.")
+        printing.say("Stopped.")
 
 
 def _list(changes: "Changes", most: int = 10) -> None:
@@ -428,18 +384,18 @@ def _list(changes: "Changes", most: int = 10) -> None:
         *(f"- {name}" for name in changes.deleted),
     ]
     for line in lines[:most]:
-        say(f"  {line}")
+        printing.say(f"  {line}")
     if len(lines) > most:
-        say(f"  … and {len(lines) - most:,} more: --json lists them all.")
+        printing.say(f"  … and {len(lines) - most:,} more: --json lists them all.")
 
 
 def _report(built: "BuiltIndex", index: str, report: Path | None) -> None:
     count = len(built.index)
     built.index.close()
-    print_summary("Indexed", built.photos, built.skipped, where=index)
+    printing.print_summary("Indexed", built.photos, built.skipped, where=index)
     if built.photos != count:
-        say(f"{index} holds {count:,} photos.")
-    write_report(report, built.photos, built.skipped, index=index, photos=count)
+        printing.say(f"{index} holds {count:,} photos.")
+    printing.write_report(report, built.photos, built.skipped, index=index, photos=count)
 
 
 def _compression(address: str, asked: str | None, otherwise: str = "none") -> dict[str, str]:

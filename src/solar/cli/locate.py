@@ -5,35 +5,27 @@ from typing import Annotated
 
 import typer
 
-from solar.cli.options import (
-    Boxes,
-    Device,
-    IndexAddress,
-    Json,
-    Model,
-    MovedPhotos,
-    VerifyTop,
-    boxes,
-)
+from solar.cli import options
 
 EXAMPLE = "Example: solar locate photos.solar holiday.jpg"
 
 
 def locate(
-    index: IndexAddress,
-    photo: Annotated[
-        str, typer.Argument(metavar="PHOTO", help="A photo, or the path of an indexed one.")
-    ],
-    box: Boxes = None,
-    verify_top: VerifyTop = 50,
-    model: Model = None,
-    device: Device = None,
-    photos: MovedPhotos = None,
-    json: Json = False,
+    index: options.IndexAddress,
+    photo: Annotated[str, typer.Argument(metavar="PHOTO")],
+    box: options.Boxes = None,
+    verify_top: options.VerifyTop = 50,
+    model: options.Model = None,
+    device: options.Device = None,
+    photos: options.MovedPhotos = None,
+    json: options.Json = False,
 ) -> None:
     """Estimate where a photo was taken, from photos of the same place.
 
     Without enough evidence, it prints no estimate.
+
+    Options:
+        photo: A photo, or the path of an indexed one.
     """
     from solar.cli.printing import print_json, say, show, warnings_as_sentences
     from solar.images.exif import position
@@ -41,7 +33,7 @@ def locate(
     from solar.index.index import locate as located
     from solar.ranking.verify import VerifySettings
 
-    [area] = boxes(box, 1)
+    [area] = options.boxes(box, 1)
     settings = VerifySettings(top=verify_top, photos=photos)
     with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
         found = located(photo, opened, box=area, verify=settings)

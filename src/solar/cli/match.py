@@ -5,16 +5,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from solar.cli import options
 from solar.cli.completion import keypoint_models
-from solar.cli.options import (
-    Backend,
-    Device,
-    Json,
-    Keypoints,
-    KeypointSize,
-    LocalFeatures,
-    OptionalOutput,
-)
 from solar.cli.printing import check_suffix, print_json, save_image, show
 from solar.defaults import KEYPOINTS, SIZE
 
@@ -25,38 +17,32 @@ EXAMPLE = "Example: solar match a.jpg b.jpg -o matches.png --compare sift"
 
 
 def match(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A photo.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another photo.")],
-    model: LocalFeatures = None,
-    geometry: Annotated[
-        str,
-        typer.Option(
-            help="homography (flat scene or rotated camera) or fundamental (any rigid scene)."
-        ),
-    ] = "homography",
-    output: OptionalOutput = None,
+    a: Annotated[Path, typer.Argument(metavar="A")],
+    b: Annotated[Path, typer.Argument(metavar="B")],
+    model: options.LocalFeatures = None,
+    geometry: str = "homography",
+    output: options.OptionalOutput = None,
     compare: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Also match with these local features, and draw them below; repeatable.",
-            autocompletion=keypoint_models,
-        ),
+        list[str] | None, typer.Option(metavar="NAME", autocompletion=keypoint_models)
     ] = None,
-    keypoints: Keypoints = KEYPOINTS,
-    size: KeypointSize = SIZE,
-    ratio: Annotated[float, typer.Option(help="Lowe ratio-test threshold.")] = 0.9,
-    frames: Annotated[
-        str,
-        typer.Option(
-            "--patch-frames", help="How patches are cut: wide, or demo (as in the published demo)."
-        ),
-    ] = "wide",
-    device: Device = None,
-    backend: Backend = None,
-    json: Json = False,
+    keypoints: options.Keypoints = KEYPOINTS,
+    size: options.KeypointSize = SIZE,
+    ratio: float = 0.9,
+    frames: Annotated[str, typer.Option("--patch-frames")] = "wide",
+    device: options.Device = None,
+    backend: options.Backend = None,
+    json: options.Json = False,
 ) -> None:
-    """Match the keypoints of two photos; -o draws those that agree."""
+    """Match the keypoints of two photos; -o draws those that agree.
+
+    Options:
+        a: A photo.
+        b: Another photo.
+        geometry: homography (flat scene or rotated camera) or fundamental (any rigid scene).
+        compare: Also match with these local features, and draw them below; repeatable.
+        ratio: Lowe ratio-test threshold.
+        frames: How patches are cut: wide, or demo (as in the published demo).
+    """
     from solar.local.features import Frames
     from solar.matching.match import Geometry
     from solar.matching.match import match as matched

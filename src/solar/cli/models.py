@@ -22,26 +22,18 @@ _DESCRIBING = ("retrieval", "patches", "local")
 
 
 def models(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="Show one model in detail; for a bundled model, its card.",
-            autocompletion=any_models,
-        ),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="Only retrieval, patches, local, backbone or whitening.")
-    ] = None,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Include backbones and whitenings of older networks, and more columns."
-        ),
-    ] = False,
+    name: Annotated[str | None, typer.Argument(metavar="MODEL", autocompletion=any_models)] = None,
+    task: str | None = None,
+    every: Annotated[bool, typer.Option("--all")] = False,
     json: Json = False,
 ) -> None:
-    """List bundled and downloadable models with their scores."""
+    """List bundled and downloadable models with their scores.
+
+    Options:
+        name: Show one model in detail; for a bundled model, its card.
+        task: Only retrieval, patches, local, backbone or whitening.
+        every: Include backbones and whitenings of older networks, and more columns.
+    """
     from solar.models import zoo
 
     if name is not None:

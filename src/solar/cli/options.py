@@ -5,7 +5,6 @@
 
 import inspect
 import os
-import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from copy import copy
 from dataclasses import fields
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from solar.cli.completion import keypoint_models, photo_models
+from solar.cli.help import documented
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -266,7 +266,8 @@ def with_settings(
         settings: The dataclass.
         panels: The heading below which help shows them to the names of fields.
     """
-    known, told = {field.name: field for field in fields(settings)}, _attributes(settings)
+    known = {field.name: field for field in fields(settings)}
+    told = documented(settings.__doc__, "Attributes")
 
     def option(name: str, panel: str) -> inspect.Parameter:
         declared = _SHARED.get(name)
@@ -297,13 +298,6 @@ def with_settings(
         return run
 
     return decorate
-
-
-def _attributes(settings: type) -> Mapping[str, str]:
-    """What the docstring of a dataclass says of each of its fields, on one line."""
-    section = inspect.cleandoc(settings.__doc__ or "").partition("Attributes:\n")[2]
-    found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
 
 
 def _plain(kind: str) -> Any:

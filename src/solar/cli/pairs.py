@@ -6,21 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solar.cli.options import (
-    Backend,
-    Device,
-    Json,
-    Keypoints,
-    KeypointSize,
-    LocalFeatures,
-    MinScore,
-    Model,
-    NearestOrNone,
-    OptionalOutput,
-    ServedPhotos,
-    Verify,
-    first_given,
-)
+from solar.cli import options
 from solar.cli.printing import described_photos, print_json, say, show, warnings_as_sentences
 from solar.cli.progress import steps
 from solar.errors import SolarError
@@ -40,65 +26,25 @@ _CHOOSING = ("verify", "query", "window", "within", "min_score")
 
 def pairs(
     context: typer.Context,
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="An index, a store, a folder, list or tar shard of photos, or an .h5 file of "
-            "hloc's global features.",
-        ),
-    ],
-    output: OptionalOutput = None,
-    k: NearestOrNone = 20,
-    min_score: MinScore = None,
-    verify: Verify = False,
-    query: Annotated[
-        Path | None,
-        typer.Option(
-            "--query-list", metavar="LIST", help="Only pair the photos of this list with others."
-        ),
-    ] = None,
-    window: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Also pair each photo with this many before and after it, by name."
-        ),
-    ] = 0,
-    within: Annotated[
-        float | None,
-        typer.Option(
-            metavar="METRES",
-            help="Skip pairs whose GPS positions are farther apart than this.",
-        ),
-    ] = None,
-    given: Annotated[
-        Path | None,
-        typer.Option(
-            "--pairs",
-            metavar="LIST",
-            help="Use the pairs of this list; no embeddings are computed.",
-        ),
-    ] = None,
-    database: Annotated[
-        Path | None,
-        typer.Option(
-            "--colmap",
-            metavar="FILE",
-            help="Match the pairs, and write them to this COLMAP database.",
-        ),
-    ] = None,
-    reconstruct: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Run COLMAP's mapper, and write its models here."),
-    ] = None,
-    features: LocalFeatures = None,
-    backend: Backend = None,
-    keypoints: Keypoints = _KEYPOINTS,
-    size: KeypointSize = _SIZE,
-    photos: ServedPhotos = None,
-    model: Model = None,
-    device: Device = None,
-    json: Json = False,
+    source: Annotated[str, typer.Argument(metavar="SOURCE")],
+    output: options.OptionalOutput = None,
+    k: options.NearestOrNone = 20,
+    min_score: options.MinScore = None,
+    verify: options.Verify = False,
+    query: Annotated[Path | None, typer.Option("--query-list", metavar="LIST")] = None,
+    window: Annotated[int, typer.Option(min=0)] = 0,
+    within: Annotated[float | None, typer.Option(metavar="METRES")] = None,
+    given: Annotated[Path | None, typer.Option("--pairs", metavar="LIST")] = None,
+    database: Annotated[Path | None, typer.Option("--colmap", metavar="FILE")] = None,
+    reconstruct: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
+    features: options.LocalFeatures = None,
+    backend: options.Backend = None,
+    keypoints: options.Keypoints = _KEYPOINTS,
+    size: options.KeypointSize = _SIZE,
+    photos: options.ServedPhotos = None,
+    model: options.Model = None,
+    device: options.Device = None,
+    json: options.Json = False,
 ) -> None:
     """Choose pairs of photos to match, for COLMAP, hloc and others.
 
@@ -106,6 +52,16 @@ def pairs(
     relative to the image folder. Keypoint options are for --colmap, beside whose
     database the pairs are written unless -o names them. An .h5 file of hloc's
     needs --photos. Run it again to resume.
+
+    Options:
+        source: An index, a store, a folder, list or tar shard of photos, or an .h5 file of hloc's
+            global features.
+        query: Only pair the photos of this list with others.
+        window: Also pair each photo with this many before and after it, by name.
+        within: Skip pairs whose GPS positions are farther apart than this.
+        given: Use the pairs of this list; no embeddings are computed.
+        database: Match the pairs, and write them to this COLMAP database.
+        reconstruct: Run COLMAP's mapper, and write its models here.
     """
     from solar.index.build import working_folder
     from solar.index.embeddings import only_named
@@ -124,7 +80,7 @@ def pairs(
     if given is not None:
         if output.resolve() == given.resolve():
             raise SolarError(f"{given} is the list to read: name another one to write with -o.")
-        if option := first_given(context, _CHOOSING):
+        if option := options.first_given(context, _CHOOSING):
             raise SolarError(f"--pairs takes a list as it is: leave out {option}.")
     tell = say if json else show
     verifying = VerifySettings(photos=photos) if verify else False

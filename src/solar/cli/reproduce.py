@@ -7,16 +7,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from solar.cli import options
 from solar.cli.completion import any_models
 from solar.cli.evaluate import SETTINGS, name_models, settings_of
-from solar.cli.options import (
-    Json,
-    OptionalOutput,
-    TableFormat,
-    is_half,
-    parse_scales,
-    with_settings,
-)
 from solar.cli.printing import check_suffix, print_report, save_image, say
 from solar.cli.progress import steps
 from solar.errors import SolarError
@@ -46,15 +39,10 @@ class _Request:
     exponents: str | None
 
 
-@with_settings(EvaluationSettings, SETTINGS)
+@options.with_settings(EvaluationSettings, SETTINGS)
 def reproduce(
     which: Annotated[
-        Literal["table1", "table2", "figure4", "figure5", "speed"],
-        typer.Argument(
-            metavar="WHICH",
-            help="table1, table2; figure4 (rankings); figure5 (mAP against the GeM exponent p); "
-            "speed (and memory).",
-        ),
+        Literal["table1", "table2", "figure4", "figure5", "speed"], typer.Argument(metavar="WHICH")
     ],
     models: Annotated[
         list[str] | None,
@@ -65,50 +53,36 @@ def reproduce(
             autocompletion=any_models,
         ),
     ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="SET",
-            help="Measure on this set, as for solar evaluate; repeatable; default: roxford5k and "
-            "rparis6k (figure4: roxford5k).",
-        ),
-    ] = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="For tables: results of earlier runs, METHOD/roxford5k.json and so on, as solar "
-            "evaluate --json prints them.",
-        ),
-    ] = None,
-    count: Annotated[
-        int,
-        typer.Option(
-            min=1, help="For figure4: number of queries, those on which two models differ most."
-        ),
-    ] = 3,
-    top: Annotated[int, typer.Option(min=1, help="For figure4: results per query.")] = 7,
-    query: Annotated[
-        list[str] | None, typer.Option(help="For figure4: a query photo to show; repeatable.")
-    ] = None,
-    level: Annotated[
-        Literal["easy", "medium", "hard"] | None,
-        typer.Option(help="For figure4: easy, medium or hard; default: the hardest of the set."),
-    ] = None,
-    exponents: Annotated[
-        str | None, typer.Option(help="For figure5: exponents, such as 1,3,10.")
-    ] = None,
-    output: OptionalOutput = None,
-    style: TableFormat = "text",
-    json: Json = False,
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="SET")] = None,
+    results: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
+    count: Annotated[int, typer.Option(min=1)] = 3,
+    top: Annotated[int, typer.Option(min=1)] = 7,
+    query: list[str] | None = None,
+    level: Literal["easy", "medium", "hard"] | None = None,
+    exponents: str | None = None,
+    output: options.OptionalOutput = None,
+    style: options.TableFormat = "text",
+    json: options.Json = False,
     **given: Any,
 ) -> None:
     """Print a table of the paper with your own results, or draw a figure.
 
     -o saves a figure.
+
+    Options:
+        which: table1, table2; figure4 (rankings); figure5 (mAP against the GeM exponent p); speed
+            (and memory).
+        sets: Measure on this set, as for solar evaluate; repeatable; default: roxford5k and
+            rparis6k (figure4: roxford5k).
+        results: For tables: results of earlier runs, METHOD/roxford5k.json and so on, as solar
+            evaluate --json prints them.
+        count: For figure4: number of queries, those on which two models differ most.
+        top: For figure4: results per query.
+        query: For figure4: a query photo to show; repeatable.
+        level: For figure4: easy, medium or hard; default: the hardest of the set.
+        exponents: For figure5: exponents, such as 1,3,10.
     """
-    if which in ("figure5", "speed") and (given["backend"] or is_half(given["compress"])):
+    if which in ("figure5", "speed") and (given["backend"] or options.is_half(given["compress"])):
         raise SolarError(f"{which} describes photos itself: leave out --backend and --compress.")
     settings = settings_of(given)
     if settings.method == "asmk" and (models or not which.startswith("table")):
@@ -196,7 +170,7 @@ def _figure5(asked: _Request) -> None:
     from solar.evaluation.paper.sweep import EXPONENTS, sweep_p, to_json, to_table
     from solar.models import retrieval_model
 
-    powers = parse_scales(asked.exponents, "--exponents") or EXPONENTS
+    powers = options.parse_scales(asked.exponents, "--exponents") or EXPONENTS
     settings = asked.settings
     check_suffix(asked.picture, _FIGURES)
     networks = {

@@ -8,24 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solar.cli import options
 from solar.cli.completion import rerank_methods
 from solar.cli.help import METHODS
-from solar.cli.options import (
-    AllowedRoots,
-    Backend,
-    Boxes,
-    Csv,
-    Device,
-    Html,
-    Json,
-    LocalFeatures,
-    Model,
-    MovedPhotos,
-    Nearest,
-    VerifyTop,
-    boxes,
-    first_given,
-)
 from solar.cli.printing import counted, print_json, say, show, warnings_as_sentences
 from solar.errors import SolarError
 from solar.files import refuse_places, replacing
@@ -53,32 +38,11 @@ _JUDGED = "An indexed path or a file; repeatable."
 
 def search(
     context: typer.Context,
-    index: Annotated[
-        str,
-        typer.Argument(
-            metavar="INDEX",
-            help="A folder, milvus://host:port/collection, or the address of a running "
-            "`solar serve`: http://host:8000.",
-        ),
-    ],
-    queries: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PHOTO",
-            help="Query photos, whose embeddings are averaged: files, - for standard input, or "
-            "paths of indexed photos (name:rome/12.jpg if there is also a file of that "
-            "name).",
-        ),
-    ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(
-            help='Search by text, such as "a red door", alone or together with a photo. Needs an '
-            "index whose model understands text (CLIP, SigLIP).",
-        ),
-    ] = None,
-    k: Nearest = 10,
-    box: Boxes = None,
+    index: Annotated[str, typer.Argument(metavar="INDEX")],
+    queries: Annotated[list[str] | None, typer.Argument(metavar="PHOTO")] = None,
+    text: str | None = None,
+    k: options.Nearest = 10,
+    box: options.Boxes = None,
     like: Annotated[
         list[str] | None,
         typer.Option(metavar="PHOTO", help=f"Find more like this photo. {_JUDGED}"),
@@ -96,50 +60,42 @@ def search(
             autocompletion=rerank_methods,
         ),
     ] = None,
-    no_rerank: Annotated[
-        bool, typer.Option("--no-rerank", help="Rank by similarity alone.")
-    ] = False,
-    verify_top: VerifyTop = 50,
-    local_features: LocalFeatures = None,
-    backend: Backend = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="Only photos with tag=night, path=rome/ (a prefix), width>=1024, …"),
-    ] = None,
-    near: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LAT,LON,DISTANCE",
-            help="Only photos taken near a position, such as 48.858,2.294,500m (degrees; m or km).",
-        ),
-    ] = None,
-    after: Annotated[
-        str | None, typer.Option(help="Only photos taken on or after a date, such as 2019-07-14.")
-    ] = None,
-    before: Annotated[
-        str | None, typer.Option(help="Only photos taken before a date, such as 2020.")
-    ] = None,
-    min_probability: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Only photos with at least this probability of showing the same place, such as "
-            "0.5.",
-        ),
-    ] = None,
-    model: Model = None,
-    include_self: Annotated[
-        bool, typer.Option("--include-self", help="Include the query itself if it is indexed.")
-    ] = False,
-    device: Device = None,
-    json: Json = False,
-    csv: Csv = None,
-    html: Html = None,
-    photos: MovedPhotos = None,
-    roots: AllowedRoots = None,
+    no_rerank: bool = False,
+    verify_top: options.VerifyTop = 50,
+    local_features: options.LocalFeatures = None,
+    backend: options.Backend = None,
+    where: list[str] | None = None,
+    near: Annotated[str | None, typer.Option(metavar="LAT,LON,DISTANCE")] = None,
+    after: str | None = None,
+    before: str | None = None,
+    min_probability: Annotated[float | None, typer.Option(min=0, max=1)] = None,
+    model: options.Model = None,
+    include_self: bool = False,
+    device: options.Device = None,
+    json: options.Json = False,
+    csv: options.Csv = None,
+    html: options.Html = None,
+    photos: options.MovedPhotos = None,
+    roots: options.AllowedRoots = None,
 ) -> None:
-    """Find photos of the same place or object, or by text."""
+    """Find photos of the same place or object, or by text.
+
+    Options:
+        index: A folder, milvus://host:port/collection, or the address of a running `solar serve`:
+            http://host:8000.
+        queries: Query photos, whose embeddings are averaged: files, - for standard input, or paths
+            of indexed photos (name:rome/12.jpg if there is also a file of that name).
+        text: Search by text, such as "a red door", alone or together with a photo. Needs an index
+            whose model understands text (CLIP, SigLIP).
+        no_rerank: Rank by similarity alone.
+        where: Only photos with tag=night, path=rome/ (a prefix), width>=1024, …
+        near: Only photos taken near a position, such as 48.858,2.294,500m (degrees; m or km).
+        after: Only photos taken on or after a date, such as 2019-07-14.
+        before: Only photos taken before a date, such as 2020.
+        min_probability: Only photos with at least this probability of showing the same place, such
+            as 0.5.
+        include_self: Include the query itself if it is indexed.
+    """
     from solar.images.known_roots import shown_roots
     from solar.index import Index
     from solar.ranking.query import with_words
@@ -159,25 +115,25 @@ def search(
     )
     known: Mapping[str, Photo | None] = {}
     if index.startswith(("http://", "https://")):
-        if option := first_given(context, _LOCAL):
+        if option := options.first_given(context, _LOCAL):
             raise SolarError(f"A search on a server does not take {option}: leave it out.")
         order = methods if methods or no_rerank else None
-        options = {"text": text, "rerank": order, "filter": filters, "include_self": include_self}
-        hits = _found_by_server(index, asked, k, _without_none(options))
+        how = {"text": text, "rerank": order, "filter": filters, "include_self": include_self}
+        hits = _found_by_server(index, asked, k, _without_none(how))
         known = {hit.path: hit.photo for hit in hits}
     else:
         settings = VerifySettings(
             top=verify_top, model=local_features, backend=backend or "torch", photos=photos
         )
-        options = {"text": text, "include_self": include_self, **filters}
+        how = {"text": text, "include_self": include_self, **filters}
         if like or unlike:
-            options |= {"like": like or [], "unlike": unlike or []}
+            how |= {"like": like or [], "unlike": unlike or []}
         with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
             if html is not None:
                 shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])
             shown = with_words(asked or None, text)
             order = None if not methods and not no_rerank else methods
-            hits = _found_here(opened, asked, shown, k, order, settings, options)
+            hits = _found_here(opened, asked, shown, k, order, settings, how)
             if html is not None:
                 _write_page(opened, shown, hits, html, photos)
             if json:
@@ -200,7 +156,7 @@ def _found_here(
     k: int,
     methods: list[str] | None,
     verify: "VerifySettings",
-    options: dict[str, Any],
+    how: dict[str, Any],
 ) -> "list[Hit]":
     """The hits of an index, re-ranked by default (and said so) if `methods` is None."""
     from dataclasses import replace
@@ -216,18 +172,18 @@ def _found_here(
             note = "Re-ranked by matching points; --no-rerank ranks by similarity alone."
         elif why:
             note = f"Not re-ranked by matching points: {why}"
-    options |= {"rerank": methods, "verify": verify if "verify" in methods else None}
-    if "like" in options:
-        hits = need_vectors(index).search_like(asked, k, **options)
+    how |= {"rerank": methods, "verify": verify if "verify" in methods else None}
+    if "like" in how:
+        hits = need_vectors(index).search_like(asked, k, **how)
     else:
-        hits = index.search_mean(asked, k, **options)
+        hits = index.search_mean(asked, k, **how)
     if note and hits:
         say(note)
     return hits
 
 
 def _found_by_server(
-    address: str, asked: "Sequence[Part]", k: int, options: dict[str, Any]
+    address: str, asked: "Sequence[Part]", k: int, how: dict[str, Any]
 ) -> "list[Hit]":
     """The hits of a server, with the photos as it knows them."""
     from solar.client import Client
@@ -240,7 +196,7 @@ def _found_by_server(
         for photo, box in list(zip(photos, boxes, strict=True))[1:]
     ]
     first, box = (photos[0], boxes[0]) if asked else (None, None)
-    return client.search(first, k, box=box, further=further, **options)
+    return client.search(first, k, box=box, further=further, **how)
 
 
 def _query_photo(client: "Client", query: Any) -> "ServerPhoto":
@@ -265,11 +221,12 @@ def _parts(queries: list[str], box: list[str] | None) -> "list[Part]":
     from solar.ranking.query import Part
 
     photos = [sys.stdin.buffer.read() if query == "-" else query for query in queries]
-    return [Part(*pair) for pair in zip(photos, boxes(box, len(queries)), strict=True)]
+    cuts = options.boxes(box, len(queries))
+    return [Part(*pair) for pair in zip(photos, cuts, strict=True)]
 
 
-def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+def _without_none(how: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in how.items() if value is not None}
 
 
 def _facts(hit: "Hit") -> dict[str, Any]:

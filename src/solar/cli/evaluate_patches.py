@@ -1,4 +1,4 @@
-"""`solar evaluate-patches`: how good descriptors of patches are, on HPatches and PhotoTour."""
+"""`solar evaluate-patches`: descriptors of patches on HPatches and PhotoTour."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -60,14 +60,18 @@ def evaluate_patches(
         convention: phototour: FPR95 as in hardnet or hynet.
         verbose: hpatches: also print every sequence.
     """
-    describers = _describers(models or (), device)
+    from solar.evaluation.protocols.patch_describers import patch_describer
+
+    describers = {
+        name: patch_describer(of, device=device) for name, of in name_models(models or ()).items()
+    }
     shown = "json" if json else style
     if what == "phototour":
         if not describers or descriptors:
             raise SolarError("Say what to evaluate: a patch model, sift or rootsift.")
         if root is None:
             raise SolarError("Say where the PhotoTour subsets are with --root.")
-        _phototour(describers, root, _words(subset), convention, shown)
+        _phototour(describers, root, options.words(subset), convention, shown)
         return
 
     from solar.datasets.patches.hpatches import read_descriptors
@@ -79,7 +83,8 @@ def evaluate_patches(
     if set(describers) & set(folders):
         raise SolarError("Two descriptors have the same name: tell them apart with NAME=….")
     how: dict[str, Any] = {"split": split, "lists": lists, "average": average, "seed": seed}
-    measure: Callable[..., HPatchesResult] = partial(evaluate_hpatches, tasks=_words(tasks), **how)
+    how["tasks"] = options.words(tasks)
+    measure: Callable[..., HPatchesResult] = partial(evaluate_hpatches, **how)
     sequences = None if split == "all" else find_split(split, lists).test
     results = {}
     if describers or make is not None:
@@ -91,13 +96,6 @@ def evaluate_patches(
     for name, folder in folders.items():
         results[name] = measure(read_descriptors(folder, sequences))
     _print_hpatches(results, style=shown, verbose=verbose)
-
-
-def _describers(models: Sequence[str], device: str | None) -> "dict[str, Describe]":
-    """Name to how it describes patches."""
-    from solar.evaluation.protocols.patch_describers import patch_describer
-
-    return {name: patch_describer(of, device=device) for name, of in name_models(models).items()}
 
 
 def _folders(descriptors: Sequence[str]) -> dict[str, Path]:
@@ -187,7 +185,3 @@ def _phototour(
         rows.append([name, *(number(rate, 2) for rate in [*rates, sum(rates) / len(rates)])])
     note = f"FPR95 in percent, as {convention} counts it: lower is better."
     print_report(style, found, Table([[""], *([s] for s in (*subsets, "mean"))], [rows], note))
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]

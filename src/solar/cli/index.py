@@ -71,6 +71,8 @@ def build(
     Options:
         keypoints: Compute the keypoints of all photos now, up to 136 kB each; otherwise searches
             compute them when a photo is first matched.
+        words: For ASMK: number of visual words to learn.
+        train_on: For ASMK: learn the visual words from these photos instead.
     """
     from solar.asmk import build as asmk_build
     from solar.asmk.build import AsmkSettings

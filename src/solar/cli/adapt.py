@@ -1,4 +1,4 @@
-"""`solar adapt`: one linear layer learns from labelled photos, in seconds."""
+"""`solar adapt`: fit a model to labelled photos with one linear layer."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,9 +53,8 @@ def adapt(
     if json:
         print_json(summary)
         return
-    before, after, gain, low, high = (
-        summary[name] for name in ("before", "after", "gain", "low", "high")
-    )
+    names = ("before", "after", "gain", "low", "high")
+    before, after, gain, low, high = (summary[name] for name in names)
     say(
         f"mAP {before:.1f} → {after:.1f} on places it was not trained on ({gain:+.1f}, 95 % "
         f"interval {low:+.1f} to {high:+.1f}, {found.places} places)"

@@ -1,4 +1,4 @@
-"""`solar data`: public datasets, got and checked; one's own photos, made ready to train on."""
+"""`solar data`: public datasets, and training sets of your own photos."""
 
 from collections.abc import Iterable
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""`solar distill`: a smaller network learns to see what a larger one sees."""
+"""`solar distill`: distil a large network into a small one."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`solar doctor`: what works here, and what could."""
+"""`solar doctor`: check the installation."""
 
 import sys
 

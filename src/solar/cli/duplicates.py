@@ -1,4 +1,4 @@
-"""`solar duplicates`: the same photo, the same moment, the same place."""
+"""`solar duplicates`: copies, crops, bursts and photos of one place."""
 
 from collections import Counter
 from typing import Annotated, Literal

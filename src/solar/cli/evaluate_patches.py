@@ -91,8 +91,8 @@ def evaluate_patches(
         data = _patches(root, make, output, sequences, seed=seed, keypoints=keypoints)
         with steps() as progress:
             for name, describe in describers.items():
-                told = partial(progress, f"Describing with {name}")
-                results[name] = measure(data, describe, progress=told)
+                watch = partial(progress, f"Describing with {name}")
+                results[name] = measure(data, describe, progress=watch)
     for name, folder in folders.items():
         results[name] = measure(read_descriptors(folder, sequences))
     _print_hpatches(results, style=shown, verbose=verbose)
@@ -176,8 +176,8 @@ def _phototour(
         for subset in subsets:
             data = read_phototour(root, subset)
             for name, describe in describers.items():
-                told = partial(progress, f"{name} on {subset}")
-                result = evaluate_phototour(data, describe, convention=convention, progress=told)
+                watch = partial(progress, f"{name} on {subset}")
+                result = evaluate_phototour(data, describe, convention=convention, progress=watch)
                 found[name][subset] = result.to_dict()
     rows = []
     for name, results in found.items():

@@ -126,7 +126,7 @@ def extract(
 
 
 def _store_place(output: Path | None, files: Mapping[str, Path]) -> Path:
-    """Where the store is written: beside the first file if -o does not say, and to none of them."""
+    """The path of the store, by default beside the first file, and different from all of them."""
     if output is None:
         if not files:
             raise SolarError("Name the store to write: -o photos.store.")
@@ -144,7 +144,7 @@ def _store_place(output: Path | None, files: Mapping[str, Path]) -> Path:
 def _export(
     context: typer.Context, source: list[Path], files: Mapping[str, Path], json: bool
 ) -> bool:
-    """Write what a store or an index holds, if that is the source."""
+    """Write the embeddings of a store or an index, if the source is one."""
     from solar.cli.printing import print_json
     from solar.index.embeddings import open_described
     from solar.index.exchange.hloc import check_h5_target

@@ -1,4 +1,4 @@
-"""How commands take what they are given: `--help` that tells what matters, and paths with a `~`."""
+"""Commands with help from docstrings, home folders in paths, and options named in errors."""
 
 import inspect
 import re
@@ -13,15 +13,15 @@ from typer.core import TyperCommand, TyperGroup
 from solar.errors import SolarError
 
 METHODS = "{methods}"
-"""In the help of an option: the ways to re-rank, which are looked up when somebody asks."""
+"""Placeholder in help for the re-ranking methods, which take time to import."""
 
-# A path of somebody's home, perhaps after NAME=, but not a file called "~backup.jpg".
+# A path in a home folder, perhaps after NAME=, but not a file called "~backup.jpg".
 _HOME = re.compile(r"([\w.-]+=)?(~|~[^/\\]*[/\\].*)", re.DOTALL)
-_SECRETS = frozenset({"token"})  # no paths, whatever they begin with
-_SETTING = re.compile(r"`(\w+)=([^`]*)`")  # how the library names a parameter in a complaint
+_SECRETS = frozenset({"token"})  # never paths
+_SETTING = re.compile(r"`(\w+)=([^`]*)`")  # how errors of the library name a parameter
 
 OPTIONS: dict[str, tuple[str, ...]] = {}
-"""The option of each parameter of the command that runs, and the one that switches it off."""
+"""The option of each parameter of the running command, and the option that switches it off."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -47,17 +47,14 @@ class Commands(typer.Typer):
 
 
 class Command(TyperCommand):
-    """A command."""
+    """A command that expands `~` in paths, and names options in errors of the library."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """What it takes."""
+        """The parameters, with complete help."""
         return _explained(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it, with home folders in the place of `~`: no shell expands `--output=~/a.npy`.
-
-        Errors name options where the library names parameters.
-        """
+        """Run the command; no shell expands `--output=~/a.npy`."""
         for name, value in ctx.params.items():
             if name not in _SECRETS:
                 ctx.params[name] = at_home(value)
@@ -76,7 +73,7 @@ class Group(TyperGroup):
     """A group of commands."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """What goes before a command."""
+        """The parameters, with complete help."""
         return _explained(super().get_params(ctx))
 
 
@@ -113,7 +110,7 @@ def _with_help(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_options(text: str) -> str:
-    """A complaint of the library with `--max-pixels 9` for a parameter `max_pixels=9`."""
+    """An error of the library with `--max-pixels 9` in place of the parameter `max_pixels=9`."""
 
     def option(found: re.Match[str]) -> str:
         on, *off = OPTIONS.get(found[1], ("",))
@@ -140,10 +137,7 @@ def at_home(value: Any) -> Any:
 
 
 def _explained(parameters: list[Any]) -> list[Any]:
-    """Help with what `METHODS` stands for, and without what tells a reader nothing.
-
-    Nobody gives a switch a value, and everybody knows that it is off at first.
-    """
+    """Fill in `METHODS`, and show switches without a type and a default that is off."""
     for parameter in parameters:
         if METHODS in (getattr(parameter, "help", None) or ""):
             parameter.help = parameter.help.replace(METHODS, _methods())

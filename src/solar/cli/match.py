@@ -1,4 +1,4 @@
-"""`solar match`: what two photos have in common."""
+"""`solar match`: matching keypoints of two photos."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast

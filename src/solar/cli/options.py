@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def known_device(device: str | None) -> str | None:
-    """A device as it was given; a SolarError if this machine has none of that name."""
+    """Return a device; a SolarError if this machine does not have it."""
     if device not in (None, "cpu"):
         from solar.models.inference import checked_device
 
@@ -31,7 +31,7 @@ def known_device(device: str | None) -> str | None:
 
 
 def existing_folder(photos: Path | None) -> Path | None:
-    """The folder that --photos names; a SolarError if there is no such thing."""
+    """Return the folder of --photos; a SolarError if there is none."""
     from solar.errors import SolarError
     from solar.images.roots import expanded
 
@@ -259,20 +259,20 @@ def with_settings(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each of these fields of a settings dataclass.
 
-    The help of an option is what the docstring of the dataclass says of the field, if no other
-    command has it, and its default is the field's. The command gets the values in `**given`.
+    Its help is the field's in the docstring, unless several commands share the option, and its
+    default is the field's. The command gets the values in `**given`.
 
     Args:
         settings: The dataclass.
-        panels: The heading below which help shows them to the names of fields.
+        panels: Heading in the help to names of fields.
     """
     known = {field.name: field for field in fields(settings)}
-    told = documented(settings.__doc__, "Attributes")
+    texts = documented(settings.__doc__, "Attributes")
 
     def option(name: str, panel: str) -> inspect.Parameter:
         declared = _SHARED.get(name)
         if declared is None:
-            declared = Annotated[_plain(str(known[name].type)), typer.Option(help=told[name])]
+            declared = Annotated[_plain(str(known[name].type)), typer.Option(help=texts[name])]
         kind, info = get_args(declared)
         info = copy(info)
         info.rich_help_panel = panel
@@ -301,7 +301,7 @@ def with_settings(
 
 
 def _plain(kind: str) -> Any:
-    """The type of an option for a field: a number or a switch; else a text."""
+    """The type of an option for a field."""
     known = {"bool": bool, "int": int, "float": float}
     of: Any = known.get(kind.removesuffix(" | None"), str)
     return of | None if kind.endswith("None") else of

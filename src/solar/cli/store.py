@@ -1,4 +1,4 @@
-"""`solar store`: look at a store of descriptors."""
+"""`solar store`: inspect a store of embeddings."""
 
 from pathlib import Path
 from typing import Annotated

@@ -69,8 +69,8 @@ def _shares(squares: npt.NDArray[np.float64], entropy: float) -> npt.NDArray[np.
         middle = (low + high) / 2
         shares: npt.NDArray[np.float64] = np.exp(-squares * np.exp(middle) / scale)
         shares /= shares.sum(axis=1, keepdims=True)
-        told = -(shares * np.log(np.maximum(shares, 1e-300))).sum(axis=1, keepdims=True)
-        low, high = np.where(told > entropy, middle, low), np.where(told > entropy, high, middle)
+        wide = -(shares * np.log(np.maximum(shares, 1e-300))).sum(axis=1, keepdims=True) > entropy
+        low, high = np.where(wide, middle, low), np.where(wide, high, middle)
     return shares
 
 

@@ -170,7 +170,7 @@ def test_patches_have_attention_too(golden: dict[str, np.ndarray]) -> None:
 def test_locations_outside_are_refused(
     network: RetrievalNet, photo: Image.Image, at: tuple[float, float]
 ) -> None:
-    with pytest.raises(SolarError, match="is not in the photo, which is 150 × 100 pixels"):
+    with pytest.raises(SolarError, match="150 × 100"):
         solar.attention(network, photo, at)
 
 
@@ -195,7 +195,7 @@ def test_what_makes_no_sense_is_told_in_a_sentence(
 
 def test_a_network_without_attention_is_refused(photo: Image.Image) -> None:
     plain = RetrievalNet(RetrievalConfig("resnet18"))
-    with pytest.raises(SolarError, match="has no attention to draw"):
+    with pytest.raises(SolarError, match="attention"):
         solar.attention(plain, photo, (5, 5))
 
 
@@ -250,7 +250,7 @@ def test_every_layer_has_a_line() -> None:
 
 def test_locations_are_within_the_patch() -> None:
     net = PatchNet(PatchConfig({3: 4}))
-    with pytest.raises(SolarError, match="32,4 is not in the photo, which is 32 × 32"):
+    with pytest.raises(SolarError, match="32,4.*32 × 32"):
         draw_patches(net, [Image.new("RGB", (32, 32))], [(32, 4)])
 
 

@@ -109,5 +109,5 @@ def test_a_run_gets_its_picture(tmp_path: Path) -> None:
 
 
 def test_a_run_without_figures_is_told() -> None:
-    with pytest.raises(SolarError, match="no figures"):
+    with pytest.raises(SolarError, match="figures"):
         plot_learning([{"step": 0, "warning": "none"}])

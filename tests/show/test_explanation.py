@@ -62,7 +62,7 @@ def test_answers_of_a_region_sum_to_its_heat(why: Explanation) -> None:
     assert answers.shape == why.heat_a.shape
     assert answers.sum() == pytest.approx(why.heat_b[row, column], abs=1e-6)
     assert explanation.region_at(why.b, (1e9, -5)) == (0, why.heat_b.shape[1] - 1)
-    with pytest.raises(SolarError, match="is not in the photo"):
+    with pytest.raises(SolarError, match="location"):
         why.answers((210.0, 0.0))
 
 
@@ -72,9 +72,9 @@ def test_without_attention_is_another_similarity(
     assert why.plain is not None
     assert why.to_dict()["score_without_attention"] == why.plain.score
     none = drawn_retrieval(RetrievalConfig("resnet18"))
-    with pytest.raises(SolarError, match="has no attention: leave out"):
+    with pytest.raises(SolarError, match="compare_attention"):
         solar.explain(*photos, model=none, compare_attention=True)
-    with pytest.raises(SolarError, match="describes patches"):
+    with pytest.raises(SolarError, match="patches"):
         solar.explain(*photos, model=PatchNet())  # type: ignore[arg-type]
 
 
@@ -123,7 +123,7 @@ def test_a_picture_shows_both_photos_and_what_attention_adds(why: Explanation) -
     assert picture.height > 2 * 200
     assert why._repr_png_().startswith(b"\x89PNG")
     alone = Explanation(why.a, why.b)
-    with pytest.raises(SolarError, match="has no photos to draw"):
+    with pytest.raises(SolarError, match="photos"):
         alone.figure()
     single = Explanation(why.a, why.b, why.photos).figure(height=200)
     assert single.height < 300

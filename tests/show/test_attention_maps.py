@@ -250,7 +250,7 @@ def test_every_layer_has_a_line() -> None:
 
 def test_locations_are_within_the_patch() -> None:
     net = PatchNet(PatchConfig({3: 4}))
-    with pytest.raises(SolarError, match="32,4.*32 × 32"):
+    with pytest.raises(SolarError, match=r"32,4.*32 × 32"):
         draw_patches(net, [Image.new("RGB", (32, 32))], [(32, 4)])
 
 

@@ -91,7 +91,7 @@ def evaluate_patches(
         data = _patches(root, make, output, sequences, seed=seed, keypoints=keypoints)
         with steps() as progress:
             for name, describe in describers.items():
-                watch = partial(progress, f"Describing with {name}")
+                watch = progress.named(f"Describing with {name}")
                 results[name] = measure(data, describe, progress=watch)
     for name, folder in folders.items():
         results[name] = measure(read_descriptors(folder, sequences))
@@ -176,7 +176,7 @@ def _phototour(
         for subset in subsets:
             data = read_phototour(root, subset)
             for name, describe in describers.items():
-                watch = partial(progress, f"{name} on {subset}")
+                watch = progress.named(f"{name} on {subset}")
                 result = evaluate_phototour(data, describe, convention=convention, progress=watch)
                 found[name][subset] = result.to_dict()
     rows = []

@@ -1,6 +1,6 @@
 """Progress of commands: bars on a terminal, elsewhere a line every few seconds."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -49,6 +49,10 @@ class StepBars:
         before = self._bars.tasks[task].completed
         self.done += done - int(before) if done > before else 0
         self._bars.update(task, completed=done, total=total)
+
+    def named(self, step: str) -> Callable[[str, int, int], None]:
+        """A progress callback that shows every step under this name."""
+        return lambda _, done, total: self(step, done, total)
 
 
 @contextmanager

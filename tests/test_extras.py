@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from solar.doctor.packages import install_line
+from solar.doctor.report import install_line
 
 REPOSITORY = Path(__file__).parents[1]
 SENTENCES = sorted((REPOSITORY / "src").rglob("*.py"))

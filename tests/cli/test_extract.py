@@ -80,7 +80,7 @@ def test_an_unfinished_store_is_refused(tmp_path: Path) -> None:
 def test_the_store_needs_a_name_of_its_own(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(SolarError, match=r"Name the store to write: -o photos\.store\."):
         run(photos)
-    with pytest.raises(SolarError, match="cannot be both store and Parquet file"):
+    with pytest.raises(SolarError, match="store and Parquet"):
         run(photos, "--parquet", tmp_path / "both.store")
 
 
@@ -107,7 +107,7 @@ def test_photos_become_a_file_of_hloc_beside_a_parquet_file(
     assert np.array_equal(rows, store.vectors())
     run(tmp_path / "photos.store", "--h5", tmp_path / "again.h5")
     assert (tmp_path / "again.h5").exists()
-    with pytest.raises(SolarError, match=r"cannot be both Parquet file and \.h5 file: give two"):
+    with pytest.raises(SolarError, match=r"Parquet file and \.h5"):
         run(photos, "-o", tmp_path / "other.store", "--h5", file, "--parquet", file)
 
 

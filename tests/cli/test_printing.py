@@ -1,39 +1,16 @@
 import io
 import json
-import signal
-import subprocess
 import warnings
 from pathlib import Path
-from time import sleep
 
-import numpy as np
 import pytest
-import typer
-from PIL import Image
-from support.boxed import needs_weights
-from support.running import command, environment, solar
 
 from solar.cli import printing
-from solar.describe import Store
+from solar.cli.printing import default_place, how_to_look, print_summary, write_report
+from solar.storage.catalogue import FILE
 
 WILD = "a[/b]\x1b[31m:smile:\n\udcff"
 SHOWN = r"a[/b]\x1b[31m:smile:\n\xff"
-
-
-class Clock:
-    """Time that passes when told to."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("rich.console.monotonic", clock)
-    return clock
 
 
 def test_a_name_is_printed_on_one_line_whatever_it_holds(
@@ -61,105 +38,66 @@ def test_json_stays_readable_where_it_can(capsys: pytest.CaptureFixture[str]) ->
     assert "Größe" in capsys.readouterr().out
 
 
-def test_without_a_terminal_there_is_a_line_every_five_seconds_and_one_at_the_end(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with printing.photo_progress() as shown:
-        for done in range(0, 121, 10):  # ten photos in a second
-            shown("Describing", done, 338)
-            clock.now += 1
-    assert shown.done == 120
-    assert capsys.readouterr().err.splitlines() == [
-        "Describing: 50 of 338 photos, 10.0 photos/s, 0:29 left",
-        "Describing: 100 of 338 photos, 10.0 photos/s, 0:24 left",
-        "Describing: 120 of 338 photos, 10.0 photos/s, 0:22 left",
-    ]
+def test_a_report_is_json_with_every_name(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "report.json"
+    write_report(
+        file, 1, {"b\udcff.jpg": "/my photos/b\udcff.jpg is empty.", "ü.jpg": "RAW"}, removed=3
+    )
+    assert json.loads(file.read_text(encoding="utf-8")) == {
+        "indexed": 1,
+        "skipped": [
+            {"path": "b\udcff.jpg", "reason": "it is empty."},
+            {"path": "ü.jpg", "reason": "RAW"},
+        ],
+        "removed": 3,
+    }
+    write_report(file, 1, {}, "described", photos=["ü.jpg"])
+    assert json.loads(file.read_text(encoding="utf-8"))["described"] == 1
+    assert "ü.jpg" in file.read_text(encoding="utf-8")
 
 
-def test_what_is_done_within_five_seconds_is_not_told(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with printing.photo_progress() as shown:
-        for done in range(2):
-            clock.now += 2
-            shown("Describing", done + 1, 2)
-    assert list(printing.progress([1, 2], 2, "Reading")) == [1, 2]
-    assert capsys.readouterr().err == ""
-
-
-def test_items_and_steps_are_told_as_well(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    for _ in printing.progress(range(3), 3, f"Looking at {WILD}"):
-        clock.now += 3
-    with printing.steps() as watch:
-        watch("Comparing", 0, 7205)
-        clock.now += 6
-        watch("Comparing", 5, 7205)
-        clock.now += 6
-        watch("Comparing", 10, 7205)
-    assert capsys.readouterr().err.splitlines() == [
-        f"Looking at {SHOWN}: 2 of 3, 0:03 left",
-        f"Looking at {SHOWN}: 3 of 3",
-        "Comparing: 5 of 7,205",
-        "Comparing: 10 of 7,205, 2:23:54 left",
-    ]
-
-
-def test_photos_of_several_extractions_add_up() -> None:
-    with printing.steps() as shown:
-        for _ in range(2):
-            for done in range(5):
-                shown("Describing", done, 4)
-    assert shown.done == 8
-
-
-def test_a_stop_says_how_to_go_on_only_where_that_is_possible(
+def test_a_summary_names_what_was_skipped_with_equal_reasons_together(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def stopped(**options: bool) -> None:
-        with printing.photo_progress(**options) as shown:
-            shown("Describing", 120, 338)
-            raise KeyboardInterrupt
-
-    with pytest.raises(typer.Exit) as ended:
-        stopped()
-    assert ended.value.exit_code == 130
-    assert (
-        capsys.readouterr().err
-        == "Stopped after 120 of 338 photos; run the same command again to continue.\n"
-    )
-    with pytest.raises(KeyboardInterrupt):
-        stopped(resumable=False)
-    assert capsys.readouterr().err == ""
+    skipped = {f"{n}.cr2": "RAW files are not read." for n in range(1200)}
+    skipped |= {"a[/b]\n.jpg": "truncated JPEG", "b.jpg": "/photos/b.jpg is damaged."}
+    skipped |= {f"a//b/{name}": f"/my photos/b/{name} is empty." for name in ("c.jpg", "d.jpg")}
+    print_summary("Indexed", 3260, skipped, where="[x].solar")
+    assert capsys.readouterr().err.splitlines() == [
+        "Indexed 3,260 photos, skipped 1,204 → [x].solar",
+        "  1,200 files: RAW files are not read.",
+        r"  a[/b]\n.jpg: truncated JPEG",
+        "  b.jpg: it is damaged.",
+        "  2 files: it is empty.",
+    ]
 
 
-@needs_weights
-def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path: Path) -> None:
-    photos = tmp_path / "photos"
-    photos.mkdir()
-    rng = np.random.default_rng(0)
-    for number in range(100):
-        pixels = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(photos / f"{number:03}.png")
-    store = tmp_path / "photos.store"
-    command = ["extract", photos, "-o", store, "--shard-size", 4]
-    process = _started(*command)
-    while not list(store.glob("shard-*.jsonl")):
-        assert process.poll() is None
-        sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert out == ""
-    assert err.startswith("Stopped after ")
-    assert err.endswith(" of 100 photos; run the same command again to continue.\n")
-    assert err.count("\n") == 1
-    done = len(list(store.glob("shard-*.jsonl")))
-    assert 0 < done < 25
-    summary = json.loads(solar(*command, "--json").stdout)
-    assert summary["described_now"] == 100 - 4 * done
-    assert len(Store.open(store)) == 100
+def test_a_long_summary_says_where_the_rest_is(capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary("Indexed", 1, {f"{n}.jpg": f"reason {n}" for n in range(50)})
+    assert capsys.readouterr().err.splitlines() == [
+        "Indexed 1 photo, skipped 50",
+        "  0.jpg: reason 0",
+        *(f"  {n}.jpg: reason {n}" for n in range(1, 10)),
+        "  … and 40 more: --report FILE lists them all.",
+    ]
+    print_summary("Described", 2, {})
+    assert capsys.readouterr().err == "Described 2 photos\n"
 
 
-def _started(*arguments: object) -> subprocess.Popen[str]:
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command(*arguments), **pipes, text=True, env=environment())
+def test_a_report_of_an_index_lies_where_its_server_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my photos.solar").mkdir()
+    (tmp_path / "my photos.solar" / FILE).touch()
+    place = default_place("my photos.solar", "groups")
+    assert place == tmp_path / "my photos.groups.json"
+    shown = how_to_look("my photos.solar", "groups", place)
+    assert shown == "`solar serve 'my photos.solar'` shows them in the browser."
+    shown = how_to_look("my photos.solar", "groups", Path("g.json"))
+    assert shown == "`solar serve 'my photos.solar' --groups g.json` shows them in the browser."
+    assert default_place("photos", "groups") == Path("groups.json")
+    assert how_to_look("photos", "groups", Path("groups.json")) is None
+    shown = how_to_look("milvus://host:1/photos", "groups", Path("groups.json"))
+    assert shown is not None
+    assert "solar serve milvus://host:1/photos --groups groups.json" in shown

@@ -1,4 +1,4 @@
-"""`solar search --text`; other searches are in test_index_commands.py."""
+"""`solar search --text` and of a server; other searches are in test_index.py."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,12 @@ import pytest
 from support.running import refused, solar
 from support.tiny_joint import write_joint
 
+from solar.cli import app
+from solar.client import Client
 from solar.demo import toy
+from solar.errors import SolarError
 from solar.index.build import build
+from solar.storage.types import Hit
 
 TEXT = "a red door"
 
@@ -46,3 +50,16 @@ def test_refused_in_one_sentence(reading: Path, photos: Path, model: Path) -> No
         ((plain,), "A search needs a photo or a text: give one of them."),
     ):
         assert said in refused("search", *arguments)
+
+
+def test_options_of_this_machine_are_refused_for_a_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hit = Hit("a.jpg", 0.5, inliers=30, threshold=12)
+    monkeypatch.setattr(Client, "search", lambda *_, **__: [hit])
+    search = ["search", "http://host:8000", "--text", TEXT]
+    app([*search, "--json"], standalone_mode=False)
+    [shown] = json.loads(capsys.readouterr().out)
+    assert (shown["path"], shown["same_scene"]) == ("a.jpg", True)
+    with pytest.raises(SolarError, match="--backend"):
+        app([*search, "--backend", "openvino-int8"], standalone_mode=False)

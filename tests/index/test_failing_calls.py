@@ -132,7 +132,7 @@ def test_a_checkpoint_is_the_old_one_or_the_new_one(
 ) -> None:
     # Others write these, in their own way.
     monkeypatch.setattr("solar.training.run._tensorboard", lambda *_: None)
-    monkeypatch.setattr("solar.show.learning.plot_run", lambda _: None)
+    monkeypatch.setattr("solar.show.curves.plot_run", lambda _: None)
     save_checkpoint(tmp_path / "run")
     for what, copy, _ in each_call_fails(tmp_path / "run", save_checkpoint, FULL):
         run = Run(copy, Recipe(), resume=True)

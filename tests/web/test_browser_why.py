@@ -8,7 +8,7 @@ from support.web_browser import Page, Visit, finished, parameters, within
 
 from solar.models.contributions import LocatedDescriptor
 from solar.show.colours import AGAINST, FOR, signed
-from solar.show.regions import density
+from solar.show.explanation import density
 
 pytest_plugins = ["support.web_browser_fixtures"]
 

@@ -13,8 +13,8 @@ from solar.cli.help import Commands, Group
 from solar.cli.printing import say
 from solar.errors import SolarError
 
-# The commands as help and documentation show them: what a newcomer needs comes first. Each is a
-# module here, with a function of the same name and an EXAMPLE, or with an app of commands.
+# The commands in the order of help and documentation. Each is a module here with a function of the
+# same name and an EXAMPLE, or with an app of commands.
 _PANELS = {
     "Start": ("demo", "doctor"),
     "Search your photos": ("index", "search", "serve"),
@@ -24,12 +24,9 @@ _PANELS = {
     "Embeddings and models": ("describe", "extract", "store", "models", "convert", "export"),
 }
 
-# A module's name is there once in the package.
-_GROUPS = {"index": "index_commands", "store": "store_commands"}
-
 
 class _Panels(Group):
-    """Brings the commands into that order, which typer would not keep for groups."""
+    """Keeps the commands in this order, which typer would not do for groups."""
 
     def __init__(self, *, commands: dict[str, Any], **options: Any) -> None:
         ordered = {}
@@ -65,7 +62,7 @@ def _options(
 
 
 for _name in chain.from_iterable(_PANELS.values()):
-    _module: Any = import_module(f"solar.cli.{_GROUPS.get(_name, _name).replace('-', '_')}")
+    _module: Any = import_module(f"solar.cli.{_name.replace('-', '_')}")
     if hasattr(_module, "app"):
         app.add_typer(_module.app, name=_name, epilog=getattr(_module, "EXAMPLE", None))
     else:
@@ -74,7 +71,7 @@ for _name in chain.from_iterable(_PANELS.values()):
 
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on stderr and exit code 2."""
-    if isinstance(sys.stdout, TextIOWrapper):  # a name it has no characters for costs no result
+    if isinstance(sys.stdout, TextIOWrapper):  # for names that its encoding lacks characters for
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="solar")

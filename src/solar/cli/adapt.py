@@ -1,4 +1,4 @@
-"""`solar adapt`: one linear layer learns from labelled photos, in seconds."""
+"""`solar adapt`: fit a model to labelled photos with one linear layer."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,37 +11,14 @@ EXAMPLE = "Example: solar adapt photos.store --labels labels.csv -o mine.safeten
 
 
 def adapt(
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="A store made by `solar extract`, or an index.")
-    ],
+    store: Annotated[str, typer.Argument(metavar="STORE")],
     output: Output,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="Labels: a CSV of name,label, or a JSON object of names and labels; default: "
-            "folder names."
-        ),
-    ] = None,
+    labels: Path | None = None,
     model: Model = None,
-    layer: Annotated[
-        Path | None,
-        typer.Option(
-            "--ilias-layer",
-            metavar="FILE",
-            help="Use a layer in the format of ILIAS (.pth) instead of training one.",
-        ),
-    ] = None,
-    dim: Annotated[
-        int | None,
-        typer.Option(min=1, help="Length of the new embeddings; default: at most 512."),
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Number of passes over the photos.")
-    ] = None,
-    margin: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="CosFace margin, subtracted from the cosine of the label."),
-    ] = None,
+    layer: Annotated[Path | None, typer.Option("--ilias-layer", metavar="FILE")] = None,
+    dim: Annotated[int | None, typer.Option(min=1)] = None,
+    epochs: Annotated[int | None, typer.Option(min=1)] = None,
+    margin: Annotated[float | None, typer.Option(min=0, max=1)] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -49,10 +26,20 @@ def adapt(
 
     The gain is measured on places that the layer was not trained on. Without
     a significant gain, nothing is written. The adapted model is a .safetensors.
+
+    Options:
+        store: A store made by `solar extract`, or an index.
+        labels: Labels: a CSV of name,label, or a JSON object of names and labels; default: folder
+            names.
+        layer: Use a layer in the format of ILIAS (.pth) instead of training one.
+        dim: Length of the new embeddings; default: at most 512.
+        epochs: Number of passes over the photos.
+        margin: CosFace margin, subtracted from the cosine of the label.
     """
     from time import perf_counter
 
-    from solar.cli.printing import print_json, say, steps
+    from solar.cli.printing import print_json, say
+    from solar.cli.progress import steps
     from solar.training import adaptation as work
 
     given = {"dim": dim, "epochs": epochs, "margin": margin, "seed": seed}
@@ -66,9 +53,8 @@ def adapt(
     if json:
         print_json(summary)
         return
-    before, after, gain, low, high = (
-        summary[name] for name in ("before", "after", "gain", "low", "high")
-    )
+    names = ("before", "after", "gain", "low", "high")
+    before, after, gain, low, high = (summary[name] for name in names)
     say(
         f"mAP {before:.1f} → {after:.1f} on places it was not trained on ({gain:+.1f}, 95 % "
         f"interval {low:+.1f} to {high:+.1f}, {found.places} places)"

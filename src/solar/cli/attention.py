@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solar.cli.options import Boxes, Device, Model, Output, boxes
-from solar.cli.pictures import IMAGES, check_suffix, save_image
-from solar.cli.printing import say
+from solar.cli.printing import IMAGES, check_suffix, save_image, say
 from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.weights import DEFAULT, DEFAULT_LOCAL
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from solar.models import Model as Network
-    from solar.show.attention_figure import AttentionMaps
+    from solar.show.attention_maps import AttentionMaps
     from solar.show.attention_source import Location
 
 
@@ -24,65 +23,42 @@ EXAMPLE = "Example: solar attention a.jpg --at 320,200 -o attention.png"
 
 
 def attention(
-    images: Annotated[
-        list[Path],
-        typer.Argument(metavar="PHOTO", help="A photo; several for --figure and --patch."),
-    ],
+    images: Annotated[list[Path], typer.Argument(metavar="PHOTO")],
     output: Output,
     model: Model = None,
-    at: Annotated[
-        list[str] | None, typer.Option(help="Point as x,y in pixels of the photo; repeatable.")
-    ] = None,
-    layer: Annotated[
-        int | None,
-        typer.Option(help="Layer of the attention block; default: the last, or all for --figure."),
-    ] = None,
-    figure: Annotated[
-        bool,
-        typer.Option(
-            "--figure",
-            help="Draw the paper's figure; without --at, four points are chosen automatically.",
-        ),
-    ] = False,
-    patch: Annotated[
-        bool,
-        typer.Option(
-            "--patch",
-            help="The images are patches or strips of patches; --at is in a patch of 32 × 32.",
-        ),
-    ] = False,
-    number: Annotated[
-        int, typer.Option(min=0, help="With --patch: which patch of a strip, from 0.")
-    ] = 0,
+    at: list[str] | None = None,
+    layer: int | None = None,
+    figure: bool = False,
+    patch: bool = False,
+    number: Annotated[int, typer.Option(min=0)] = 0,
     box: Boxes = None,
-    size: Annotated[
-        int,
-        typer.Option(
-            "--shorter-side", min=32, max=4096, help="Resize the photo's shorter side to this."
-        ),
-    ] = SIZE,
-    opacity: Annotated[
-        float, typer.Option(min=0, max=1, help="Opacity of the map over the photo.")
-    ] = 0.65,
-    colours: Annotated[str, typer.Option(help="Colour map: ember, or jet as published.")] = "ember",
-    descriptor: Annotated[
-        bool,
-        typer.Option(
-            "--descriptor",
-            help="Draw the attention as the embedding uses it; by default it is smoothed.",
-        ),
-    ] = False,
+    size: Annotated[int, typer.Option("--shorter-side", min=32, max=4096)] = SIZE,
+    opacity: Annotated[float, typer.Option(min=0, max=1)] = 0.65,
+    colours: str = "ember",
+    descriptor: bool = False,
     device: Device = None,
 ) -> None:
     """Overlay the attention map of a point in a photo.
 
     -o takes a .png, .jpg or .webp, or a .npy for the maps alone. The default model
     for patches is solar-local-345.
+
+    Options:
+        images: A photo; several for --figure and --patch.
+        at: Point as x,y in pixels of the photo; repeatable.
+        layer: Layer of the attention block; default: the last, or all for --figure.
+        figure: Draw the paper's figure; without --at, four points are chosen automatically.
+        patch: The images are patches or strips of patches; --at is in a patch of 32 × 32.
+        number: With --patch: which patch of a strip, from 0.
+        size: Resize the photo's shorter side to this.
+        opacity: Opacity of the map over the photo.
+        colours: Colour map: ember, or jet as published.
+        descriptor: Draw the attention as the embedding uses it; by default it is smoothed.
     """
     from solar.show.colours import COLOURS
 
     single = not (figure or patch)
-    check_suffix(output, {**IMAGES, ".npy": "NPY"} if single else IMAGES)
+    check_suffix(output, [*IMAGES, ".npy"] if single else IMAGES)
     if colours not in COLOURS:
         raise SolarError(f"There is no colour map {colours!r}: choose from {', '.join(COLOURS)}.")
     if not patch and (number or box is not None):
@@ -105,7 +81,7 @@ def attention(
         from solar.show.attention_maps import attention, draw_photos
         from solar.show.attention_source import check_locations
 
-        for image in images:  # costs less than to load a network
+        for image in images:  # before loading a network
             check_locations(locations, image_size(image))
         run["size"] = size
         network = _network(model or DEFAULT, device, patch=False)
@@ -140,8 +116,7 @@ def _patches(
     from solar.show.attention_source import check_locations
 
     check_locations(at, (SIDE, SIDE))
-    several = (box or []) * (len(images) if len(box or []) == 1 else 1)
-    cuts = zip(images, boxes(several, len(images)), strict=True)
+    cuts = zip(images, boxes(box, len(images), shared=True), strict=True)
     return [read_patch(image, number=number, box=cut) for image, cut in cuts]
 
 

@@ -1,7 +1,4 @@
-"""Shell completion for names of models and recipes; where none fits, the shell offers files.
-
-Only the list of models is read: pressing the tab key does not wait for torch.
-"""
+"""Shell completion for names of models and recipes, without importing torch."""
 
 
 def photo_models(incomplete: str) -> list[tuple[str, str]]:
@@ -10,13 +7,13 @@ def photo_models(incomplete: str) -> list[tuple[str, str]]:
 
 
 def keypoint_models(incomplete: str) -> list[tuple[str, str]]:
-    """What describes keypoints."""
+    """Local features."""
     names = ("rootsift", "sift", "orb", "akaze")
     return _of_opencv(incomplete, *names) + _models(incomplete, "patches", "local")
 
 
 def patch_describers(incomplete: str) -> list[tuple[str, str]]:
-    """What describes patches."""
+    """Descriptors of patches."""
     return _of_opencv(incomplete, "rootsift", "sift") + _models(incomplete, "patches")
 
 

@@ -12,25 +12,19 @@ EXAMPLE = "Example: solar convert resnet101-solar-best.pth -o solar-r101.safeten
 
 
 def convert(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A .pth, a .safetensors or a model's name.",
-            autocompletion=any_models,
-        ),
-    ],
+    source: Annotated[str, typer.Argument(metavar="MODEL", autocompletion=any_models)],
     output: Output,
     compress: Compress = None,
-    hub: Annotated[
-        bool,
-        typer.Option("--hub", help="Write a folder for the Hugging Face Hub, with a model card."),
-    ] = False,
+    hub: bool = False,
 ) -> None:
     """Convert a weights file to another format.
 
     -o takes a .safetensors (solar's format), a .pth (the published format), or with
     --hub a folder. --compress fp16 halves the size, but not of a .pth.
+
+    Options:
+        source: A .pth, a .safetensors or a model's name.
+        hub: Write a folder for the Hugging Face Hub, with a model card.
     """
     from solar import models
 

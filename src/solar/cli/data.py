@@ -1,4 +1,4 @@
-"""`solar data`: public datasets, got and checked; one's own photos, made ready to train on."""
+"""`solar data`: public datasets, and training sets of your own photos."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -9,8 +9,8 @@ import typer
 
 from solar.cli.help import Commands
 from solar.cli.options import Inliers, Json, LocalFeatures, Output, Root, Seed, Verify
-from solar.cli.printing import output as results
-from solar.cli.printing import print_json, say, steps
+from solar.cli.printing import print_json, print_table, say, show
+from solar.cli.progress import steps
 
 if TYPE_CHECKING:
     from solar.datasets.labelled.build import BuiltTrainingSet
@@ -46,47 +46,36 @@ def list_datasets(json: Json = False) -> None:
         )
         return
 
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("name", "what", "photos", "download", "on disk", "terms"):
-        right = heading in ("photos", "download", "on disk")
-        table.add_column(heading, justify="right" if right else "left", no_wrap=right)
-    for dataset in datasets():
-        table.add_row(
-            dataset.name,
-            dataset.about,
-            f"{dataset.photos:,}",
-            _gigabytes(dataset.download),
-            _gigabytes(dataset.unpacked),
-            f"{dataset.terms} {dataset.page}",
+    rows = [
+        (
+            *(d.name, d.about, f"{d.photos:,}", _gigabytes(d.download), _gigabytes(d.unpacked)),
+            f"{d.terms} {d.page}",
         )
-    results().print(table)
+        for d in datasets()
+    ]
+    numbers = ("photos", "download", "on disk")
+    print_table(rows, ("name", "what", *numbers, "terms"), right=numbers)
 
 
 @app.command("get", epilog="Example: solar data get roxford5k --root data/")
 def get(
     name: _Name,
     root: Root = _ROOT,
-    release: Annotated[
-        str,
-        typer.Option(help="Oxford and Paris: blurred (faces blurred; current) or original."),
-    ] = "",
+    release: str = "",
     only: _Only = None,
-    keep_archives: Annotated[
-        bool, typer.Option("--keep-archives", help="Keep the archives in NAME/archives.")
-    ] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Also unpack archives that were unpacked before.")
-    ] = False,
-    check_space: Annotated[
-        bool,
-        typer.Option("--check-space/--ignore-space", help="Stop if the disk looks too small."),
-    ] = True,
+    keep_archives: bool = False,
+    again: bool = False,
+    check_space: Annotated[bool, typer.Option("--check-space/--ignore-space")] = True,
 ) -> None:
     """Download and unpack a dataset; run it again to resume.
 
     SOLAR_MIRRORS names mirrors to try first; with SOLAR_OFFLINE=1 nothing is downloaded.
+
+    Options:
+        release: Oxford and Paris: blurred (faces blurred; current) or original.
+        keep_archives: Keep the archives in NAME/archives.
+        again: Also unpack archives that were unpacked before.
+        check_space: Stop if the disk looks too small.
     """
     from solar.datasets.public import fetch, registry
 
@@ -119,34 +108,22 @@ def check(name: _Name, root: Root = _ROOT, only: _Only = None, json: Json = Fals
         print_json(_as_json(report))
     else:
         for line in _as_lines(report, root):
-            say(line, to=results())
+            show(line)
     if not report.complete:
         raise typer.Exit(1)
 
 
 @app.command("build", epilog="Example: solar data build photos/ -o photos.json --verify")
 def build(
-    source: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SOURCE",
-            help="A folder sorted as landmark/photo.jpg, tar shards of the same, a CSV of "
-            "path,landmark, or a .json written before (to change --min-inliers "
-            "or --val-fraction).",
-        ),
-    ],
+    source: Annotated[list[Path], typer.Argument(metavar="SOURCE")],
     output: Output,
     root: Root = None,
     verify: Verify = False,
     least: Inliers = None,
     local: LocalFeatures = None,
-    val_fraction: Annotated[
-        float, typer.Option(help="Fraction of the landmarks to hold out for validation.")
-    ] = 0.0,
+    val_fraction: float = 0.0,
     seed: Seed = 0,
-    processes: Annotated[
-        int, typer.Option(min=1, help="With --verify: number of worker processes.")
-    ] = 1,
+    processes: Annotated[int, typer.Option(min=1)] = 1,
     json: Json = False,
 ) -> None:
     """Build a training set: group photos, list unreadable files.
@@ -154,6 +131,12 @@ def build(
     With --verify only verified pairs are positives (by default with 12 inliers).
     -o takes a .json or, for a folder of Google Landmarks 2018, a .pkl for the
     published code.
+
+    Options:
+        source: A folder sorted as landmark/photo.jpg, tar shards of the same, a CSV of
+            path,landmark, or a .json written before (to change --min-inliers or --val-fraction).
+        val_fraction: Fraction of the landmarks to hold out for validation.
+        processes: With --verify: number of worker processes.
     """
     if output.suffix.lower() == ".pkl":
         _build_gl18(source, output, seed, json)
@@ -182,11 +165,11 @@ def build(
     if json:
         print_json(asdict(built))
     else:
-        results().print(_as_rows(built))
-        say(f"Written to {output}.", to=results())
+        _print_built(built)
+        show(f"Written to {output}.")
 
 
-def _as_rows(built: "BuiltTrainingSet") -> str:
+def _print_built(built: "BuiltTrainingSet") -> None:
     rows = {
         "photos": built.photos,
         "landmarks": built.landmarks,
@@ -196,7 +179,8 @@ def _as_rows(built: "BuiltTrainingSet") -> str:
         "pairs of positives": built.positives,
         "photos that cannot be read": len(built.unreadable),
     }
-    return "\n".join(f"{what:<27}{count:>9,}" for what, count in rows.items())
+    for what, count in rows.items():
+        show(f"{what:<27}{count:>9,}")
 
 
 def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None:
@@ -212,8 +196,7 @@ def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None
         print_json(counts)
         return
     for part, numbers in counts.items():
-        said = f"{part}: {numbers['photos']:,} photos, {numbers['queries']:,} queries."
-        results().print(said, markup=False)
+        show(f"{part}: {numbers['photos']:,} photos, {numbers['queries']:,} queries.")
 
 
 def _as_json(report: "DatasetReport") -> dict[str, object]:

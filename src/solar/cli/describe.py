@@ -7,22 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solar.cli.options import (
-    Backend,
-    Boxes,
-    Compress,
-    Device,
-    IgnoreOrientation,
-    Model,
-    Output,
-    Report,
-    Scales,
-    Size,
-    SkipBad,
-    boxes,
-    is_half,
-    parse_scales,
-)
+from solar.cli import options
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -34,45 +19,43 @@ EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
 
 
 def describe(
-    images: Annotated[
-        list[Path],
-        typer.Argument(metavar="PHOTO", help="Photos; the rows of the output have the same order."),
-    ],
-    output: Output,
-    model: Model = None,
-    size: Size = None,
-    scales: Scales = None,
-    box: Boxes = None,
-    ignore_orientation: IgnoreOrientation = False,
-    compress: Compress = None,
-    device: Device = None,
-    backend: Backend = None,
-    skip_bad: SkipBad = False,
-    report: Report = None,
+    images: Annotated[list[Path], typer.Argument(metavar="PHOTO")],
+    output: options.Output,
+    model: options.Model = None,
+    size: options.Size = None,
+    scales: options.Scales = None,
+    box: options.Boxes = None,
+    ignore_orientation: options.IgnoreOrientation = False,
+    compress: options.Compress = None,
+    device: options.Device = None,
+    backend: options.Backend = None,
+    skip_bad: options.SkipBad = False,
+    report: options.Report = None,
 ) -> None:
     """Write the embedding of each photo to a .npy file of shape (n, dim).
 
     A single --box is used in every photo. If a photo cannot be read, nothing is
     written; with --skip-bad or --report, it is skipped instead.
+
+    Options:
+        images: Photos; the rows of the output have the same order.
     """
     import numpy as np
 
-    from solar.cli.printing import photo_progress, warnings_as_sentences
-    from solar.cli.skip_report import print_summary, write_report
+    from solar.cli import printing
+    from solar.cli.progress import steps
     from solar.describe.progress import counted
     from solar.describe.settings import Settings
     from solar.errors import SolarError
     from solar.files import replacing
     from solar.models import RetrievalNet, load
 
-    if output.suffix != ".npy":
-        raise SolarError(f"The output {output} must end in .npy.")
-    half, backend = is_half(compress), backend or "torch"
-    several = (box or []) * (len(images) if len(box or []) == 1 else 1)
-    box_of = dict(zip(images, boxes(several, len(images)), strict=True))
+    printing.check_suffix(output, [".npy"])
+    half, backend = options.is_half(compress), backend or "torch"
+    box_of = dict(zip(images, options.boxes(box, len(images), shared=True), strict=True))
     skipped = {str(image): why for image in images if (why := _unusable(image))}
     skipping = skip_bad or report is not None
-    if skipped and not skipping:  # told before any work
+    if skipped and not skipping:  # before any work
         raise SolarError(next(iter(skipped.values())))
     network = load(model or DEFAULT, device=device if backend == "torch" else device or "cpu")
     if not isinstance(network, RetrievalNet):
@@ -81,14 +64,14 @@ def describe(
     settings = Settings.of(
         network,
         size=size,
-        scales=parse_scales(scales),
+        scales=options.parse_scales(scales),
         orient=not ignore_orientation,
         backend=backend,
     )
     rows, done = [], []
-    # Opened first: an output that cannot be written is told before the work, too.
+    # Opened first: an output that cannot be written fails before the work.
     with replacing(output) as temporary:
-        with photo_progress(resumable=False) as shown, warnings_as_sentences():
+        with steps() as shown, printing.warnings_as_sentences():
             run = _runner(network, settings, usable)
             advance = counted(shown, "Describing", len(usable))
             for image in usable:
@@ -106,13 +89,12 @@ def describe(
         with temporary.open("wb") as file:
             table = np.stack(rows) if rows else np.empty((0, network.dim), np.float32)
             np.save(file, table.astype(np.float16) if half else table)
-    if report is not None:
-        write_report(report, len(done), skipped, "Described", photos=done)
-    print_summary("Described", len(done), skipped, where=str(output))
+    printing.write_report(report, len(done), skipped, "described", photos=done)
+    printing.print_summary("Described", len(done), skipped, where=str(output))
 
 
 def _unusable(photo: Path) -> str | None:
-    """Why a photo cannot be opened, as far as that shows without opening it."""
+    """Why a photo cannot be opened, as far as its metadata tell."""
     try:
         mode = photo.stat().st_mode
     except FileNotFoundError:
@@ -127,7 +109,7 @@ def _unusable(photo: Path) -> str | None:
 def _runner(
     network: "RetrievalNet", settings: "Settings", photos: list[Path]
 ) -> "Callable[[Pixels], Floats]":
-    """What gives the descriptor (dim,) of a decoded photo, on the backend that is asked for."""
+    """The function from a decoded photo to its descriptor (dim,) on the chosen backend."""
     if settings.backend == "torch":
         size, scales = settings.size, settings.scales
         return lambda pixels: network.describe(pixels, size=size, scales=scales)[0]

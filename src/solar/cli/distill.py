@@ -1,4 +1,4 @@
-"""`solar distill`: a smaller network learns to see what a larger one sees."""
+"""`solar distill`: distil a large network into a small one."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,8 +7,7 @@ import typer
 
 from solar.cli.completion import photo_models
 from solar.cli.options import Device, Json, OptionalOutput, Resume, Run
-from solar.cli.printing import print_json, say
-from solar.errors import SolarError
+from solar.cli.printing import check_suffix, print_json, say
 
 EXAMPLE = (
     "Example: solar distill photos/ --teacher solar-r101 --student resnet18 --attention 45 "
@@ -18,28 +17,11 @@ EXAMPLE = (
 
 def distill(
     arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[RECIPE.yaml] PHOTOS... [KEY=VALUE]...",
-            help="A recipe (a YAML file or the name of a bundled recipe); folders, .txt lists or "
-            ".tar shards of photos; key=value overrides.",
-        ),
+        list[str], typer.Argument(metavar="[RECIPE.yaml] PHOTOS... [KEY=VALUE]...")
     ],
-    teacher: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A name from `solar models`, a .safetensors or .pth; or a TorchScript or "
-            "torch.export (.pt2) file, which is executed as code; repeatable.",
-            autocompletion=photo_models,
-        ),
-    ] = None,
-    student: Annotated[
-        str | None, typer.Option(help="The student's backbone, such as resnet18.")
-    ] = None,
-    attention: Annotated[
-        str | None,
-        typer.Option(help="Layers of the student with second-order attention, such as 45."),
-    ] = None,
+    teacher: Annotated[list[str] | None, typer.Option(autocompletion=photo_models)] = None,
+    student: str | None = None,
+    attention: str | None = None,
     output: OptionalOutput = None,
     run: Run = Path("runs/distill"),
     resume: Resume = False,
@@ -49,12 +31,19 @@ def distill(
     """Distil a large network into a small one, without labels.
 
     -o writes the student as a .safetensors; it is in the folder of the run, too.
+
+    Options:
+        arguments: A recipe (a YAML file or the name of a bundled recipe); folders, .txt lists or
+            .tar shards of photos; key=value overrides.
+        teacher: A name from `solar models`, a .safetensors or .pth; or a TorchScript or
+            torch.export (.pt2) file, which is executed as code; repeatable.
+        student: The student's backbone, such as resnet18.
+        attention: Layers of the student with second-order attention, such as 45.
     """
     from solar.training.distill import task as work
     from solar.training.distill.recipe import command_recipe
 
-    if output is not None and output.suffix != ".safetensors":
-        raise SolarError(f"The output {output} must end in .safetensors.")
+    check_suffix(output, [".safetensors"])
     options: dict[str, str | list[str] | None] = {
         "teacher": teacher or None,
         "student.backbone": student,
@@ -62,7 +51,7 @@ def distill(
         "compute.device": device,
     }
     recipe = command_recipe(arguments, options)
-    run = run or Path("runs/distill")
+    assert run is not None
     summary = work.distill(recipe, run=run, resume=resume, output=output, progress=True)
     if json:
         print_json(summary)

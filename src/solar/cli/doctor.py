@@ -1,9 +1,6 @@
-"""`solar doctor`: what works here, and what could."""
+"""`solar doctor`: check the installation."""
 
 import sys
-from typing import Annotated
-
-import typer
 
 from solar.cli.options import Json
 from solar.cli.printing import errors, print_json
@@ -13,15 +10,16 @@ EXAMPLE = "Example: solar doctor > report.txt"
 
 
 def doctor(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Only check what is installed; run nothing.")
-    ] = False,
+    quick: bool = False,
     json: Json = False,
 ) -> None:
     """Check what works here, what is missing and how to add it.
 
     The report names no user or machine, so you can paste it when you ask for help.
     The exit code is 2 if solar cannot work.
+
+    Options:
+        quick: Only check what is installed; run nothing.
     """
     from solar.doctor import examine
 

@@ -1,25 +1,12 @@
-"""`solar duplicates`: the same photo, the same moment, the same place."""
+"""`solar duplicates`: copies, crops, bursts and photos of one place."""
 
 from collections import Counter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from solar.cli import printing
-from solar.cli.options import (
-    Backend,
-    CollectionSource,
-    Csv,
-    Device,
-    Html,
-    Json,
-    MinScore,
-    Model,
-    MovedPhotos,
-    Nearest,
-    OptionalOutput,
-    Size,
-)
+from solar.cli import options, printing
+from solar.cli.progress import steps
 from solar.errors import SolarError
 from solar.files import refuse_places
 
@@ -28,34 +15,22 @@ Listed = Literal["keep", "rest"]
 
 
 def duplicates(
-    source: CollectionSource,
-    output: OptionalOutput = None,
-    csv: Csv = None,
-    html: Html = None,
-    kinds: Annotated[
-        str, typer.Option(help="Kinds of groups to report, separated by commas.")
-    ] = "exact,copy,crop,burst,place",
-    new: Annotated[
-        bool,
-        typer.Option("--new", help="Only report photos added to the index since the last report."),
-    ] = False,
-    listed: Annotated[
-        Listed | None,
-        typer.Option(
-            "--print", help="Print the paths of the copies to keep or to drop, for other tools."
-        ),
-    ] = None,
-    null: Annotated[
-        bool, typer.Option("--null", "-0", help="With --print, end paths with NUL, for xargs -0.")
-    ] = False,
-    k: Nearest = 20,
-    min_score: MinScore = 0.7,
-    model: Model = None,
-    size: Size = None,
-    backend: Backend = None,
-    device: Device = None,
-    photos: MovedPhotos = None,
-    json: Json = False,
+    source: options.CollectionSource,
+    output: options.OptionalOutput = None,
+    csv: options.Csv = None,
+    html: options.Html = None,
+    kinds: str = "exact,copy,crop,burst,place",
+    new: bool = False,
+    listed: Annotated[Listed | None, typer.Option("--print")] = None,
+    null: Annotated[bool, typer.Option("--null", "-0")] = False,
+    k: options.Nearest = 20,
+    min_score: options.MinScore = 0.7,
+    model: options.Model = None,
+    size: options.Size = None,
+    backend: options.Backend = None,
+    device: options.Device = None,
+    photos: options.MovedPhotos = None,
+    json: options.Json = False,
 ) -> None:
     """Group copies, crops, bursts and photos of one place.
 
@@ -63,24 +38,30 @@ def duplicates(
     The report is JSON with one group per line: duplicates.json, or for an index
     photos.duplicates.json beside photos.solar, where `solar serve` finds it (with
     --new photos.duplicates-new.json). Run it again to resume.
+
+    Options:
+        kinds: Kinds of groups to report, separated by commas.
+        new: Only report photos added to the index since the last report.
+        listed: Print the paths of the copies to keep or to drop, for other tools.
+        null: With --print, end paths with NUL, for xargs -0.
     """
-    from solar.cli.skip_report import default_place, described_photos, how_to_look
     from solar.duplicates import find as job
     from solar.duplicates.report import COPIES
     from solar.index.build import working_folder
 
-    wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
-    settings = job.DuplicateSettings(wanted, k, 0.7 if min_score is None else min_score, new)
+    wanted = options.words(kinds)
+    assert min_score is not None
+    settings = job.DuplicateSettings(wanted, k, min_score, new)
     job.refuse_new(source, settings)
-    output = output or default_place(source, "duplicates-new" if new else "duplicates")
+    output = output or printing.default_place(source, "duplicates-new" if new else "duplicates")
     refuse_places({"the report": output, "the table": csv, "the page": html})
     if json and listed:
         raise SolarError("--json and --print both go to standard output: choose one.")
-    describing: dict[str, Any] = {"model": model, "size": size, "device": device}
-    describing["backend"] = backend
     with printing.warnings_as_sentences(), working_folder(output) as work:
-        found = described_photos(source, work, **describing)
-        with printing.steps() as progress:
+        found = printing.described_photos(
+            source, work, model=model, size=size, backend=backend, device=device
+        )
+        with steps() as progress:
             report = job.duplicates(found, settings, photos=photos, work=work, progress=progress)
             report = report.write(output)
     if csv is not None:
@@ -90,28 +71,24 @@ def duplicates(
 
         write_duplicates_page(html, report)
     if json:
-        printing.print_json(
-            [
-                {
-                    "kind": group.kind,
-                    "photos": [photo.name for photo in group.photos],
-                    "keep": group.keep if group.kind in COPIES else None,
-                }
-                for group in report
-            ]
-        )
+        rows = []
+        for group in report:
+            keep = group.keep if group.kind in COPIES else None
+            names = [photo.name for photo in group.photos]
+            rows.append({"kind": group.kind, "photos": names, "keep": keep})
+        printing.print_json(rows)
         return
-    counts, rest = Counter[str](), 0
-    for group in report:
-        counts[group.kind] += 1
-        rest += len(group.rest)
-    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in wanted if counts[kind]) or "none"
-    lines = [f"Groups: {told}; {rest:,} of {report.photos:,} photos are copies or crops → {output}"]
+    counts = Counter(group.kind for group in report)
+    rest = sum(len(group.rest) for group in report)
+    shown = ", ".join(f"{counts[kind]:,} {kind}" for kind in wanted if counts[kind]) or "none"
+    lines = [
+        f"Groups: {shown}; {rest:,} of {report.photos:,} photos are copies or crops → {output}"
+    ]
     lines += [f"{what} → {file}" for what, file in (("Table", csv), ("Page", html)) if file]
-    if counts and (look := how_to_look(source, "duplicates", output)):
+    if counts and (look := printing.how_to_look(source, "duplicates", output)):
         lines.append(look)
     for line in lines:
-        printing.say(line, to=None if listed else printing.output())
+        (printing.say if listed else printing.show)(line)
     if listed:
         end = "\0" if null else "\n"
         for group in report:

@@ -1,4 +1,4 @@
-"""`solar evaluate`: how well photos are found again."""
+"""`solar evaluate`: retrieval metrics."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solar.cli.options import Json, Model, TableFormat, is_half, parse_scales, with_settings
-from solar.cli.printing import print_report, say, steps
+from solar.cli.printing import print_report, say
+from solar.cli.progress import steps
 from solar.datasets.public.registry import GROUND_TRUTHS
 from solar.errors import SolarError
 from solar.evaluation.settings import EvaluationSettings
@@ -49,23 +50,9 @@ def evaluate(
         ),
     ] = None,
     model: Model = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL|FILE.csv",
-            help="Compare with another model, or with its --per-query file.",
-        ),
-    ] = None,
-    interval: Annotated[
-        bool,
-        typer.Option("--interval", help="Add 95 % confidence intervals of mAP or recall@1."),
-    ] = False,
-    per_query: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.csv", help="Write every query's metrics; - adds them to --json."
-        ),
-    ] = None,
+    against: Annotated[str | None, typer.Option(metavar="MODEL|FILE.csv")] = None,
+    interval: bool = False,
+    per_query: Annotated[str | None, typer.Option(metavar="FILE.csv")] = None,
     style: TableFormat = "text",
     json: Json = False,
     **given: Any,
@@ -73,6 +60,11 @@ def evaluate(
     """Compute retrieval metrics (mAP, recall@k), in percent.
 
     --model NAME=MODEL and --against NAME=MODEL name a model in the table.
+
+    Options:
+        against: Compare with another model, or with its --per-query file.
+        interval: Add 95 % confidence intervals of mAP or recall@1.
+        per_query: Write every query's metrics; - adds them to --json.
     """
     from solar.evaluation import Evaluation
     from solar.evaluation.described_photos import needs_model
@@ -103,16 +95,13 @@ def evaluate(
 
 
 def settings_of(given: dict[str, Any]) -> EvaluationSettings:
-    """The settings that options of `SETTINGS` say."""
+    """The settings from the options of `SETTINGS`."""
     is_half(given["compress"])
     return EvaluationSettings(**{**given, "scales": parse_scales(given["scales"])})
 
 
 def name_models(models: Sequence[str]) -> dict[str, str]:
-    """What to call models: NAME in NAME=MODEL, else the name of the file or of the zoo.
-
-    Returns name to what `solar.load` takes; a SolarError if two have the same name.
-    """
+    """Models by name: NAME in NAME=MODEL, else the stem of the file or the name in the zoo."""
     named = [_named(model) for model in models]
     if len({name for name, _ in named}) < len(named):
         raise SolarError("Two models have the same name: tell them apart with NAME=MODEL.")
@@ -130,7 +119,7 @@ def _named(model: str) -> tuple[str, str]:
 def _one_set(what: str | None, settings: EvaluationSettings) -> str:
     if what is None:
         if settings.protocol and settings.database and settings.queries:
-            return ""  # both are where their names say
+            return ""
         raise SolarError("Say what to evaluate: roxford5k, a folder of photos or a ground truth.")
     return what
 
@@ -166,7 +155,6 @@ def _print_result(found: "Evaluation", style: str, *, interval: bool, per_query:
             shown[f"{first}, 95 %"] = f"{low:.2f} to {high:.2f}"
         rows.append(["" if level == "all" else level, *shown.values()])
     if style == "json":
-        # Programs read the means alone by their names: what they mean goes to people.
         say(found.convention)
     head = [[""], *([name] for name in shown)]
     note = f"{len(found.queries)} queries, in percent. {found.convention}"
@@ -176,7 +164,7 @@ def _print_result(found: "Evaluation", style: str, *, interval: bool, per_query:
 def _print_comparison(
     names: tuple[str, str], found: "Evaluation", other: "Evaluation", style: str
 ) -> None:
-    """One evaluation against another: the difference of the first measure, its interval, a test."""
+    """The difference of the first measure of two evaluations, its interval and a test."""
     from solar.evaluation.result import mean_name
     from solar.evaluation.significance import compare
     from solar.evaluation.table_text import Table
@@ -184,7 +172,7 @@ def _print_comparison(
     measure = found.headline
     differences, rows = {}, []
     for level in found.protocols:
-        if level in other.protocols and isnan(found.mean(measure, level)):  # nothing asked at it
+        if level in other.protocols and isnan(found.mean(measure, level)):  # no queries
             continue
         one = compare(other, found, measure=measure, protocol=level)
         percent = {k: 100 * v for k, v in asdict(one).items() if k != "p"}

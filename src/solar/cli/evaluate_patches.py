@@ -1,4 +1,4 @@
-"""`solar evaluate-patches`: how good descriptors of patches are, on HPatches and PhotoTour."""
+"""`solar evaluate-patches`: descriptors of patches on HPatches and PhotoTour."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from solar.cli import options
 from solar.cli.completion import patch_describers
 from solar.cli.evaluate import name_models
-from solar.cli.options import (
-    Average,
-    Device,
-    Json,
-    Keypoints,
-    OptionalOutput,
-    Root,
-    Seed,
-    TableFormat,
-)
-from solar.cli.printing import print_report, steps
+from solar.cli.printing import print_report
+from solar.cli.progress import steps
 from solar.errors import SolarError
 
 if TYPE_CHECKING:
@@ -31,75 +23,55 @@ EXAMPLE = "Example: solar evaluate-patches hpatches solar-local-345 sift --root 
 
 
 def evaluate_patches(
-    what: Annotated[
-        Literal["hpatches", "phototour"],
-        typer.Argument(metavar="BENCHMARK", help="hpatches or phototour."),
-    ],
+    what: Annotated[Literal["hpatches", "phototour"], typer.Argument(metavar="BENCHMARK")],
     models: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="Patch models, sift or rootsift; NAME=MODEL sets a name.",
-            autocompletion=patch_describers,
-        ),
+        list[str] | None, typer.Argument(metavar="MODEL", autocompletion=patch_describers)
     ] = None,
-    root: Root = None,
-    make: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="SEQUENCES",
-            help="hpatches: cut the patches from sequences of photos (1.jpg … 6.jpg, H_1_2 …); "
-            "-o keeps them.",
-        ),
-    ] = None,
-    descriptors: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=FOLDER",
-            help="hpatches: precomputed descriptors, SEQUENCE/ref.csv and so on.",
-        ),
-    ] = None,
-    tasks: Annotated[
-        str, typer.Option(help="hpatches: tasks to run, comma-separated.")
-    ] = "matching,verification,retrieval",
-    split: Annotated[
-        str,
-        typer.Option(help="hpatches: all, or the test part of a, b, c, illum, view or full."),
-    ] = "all",
-    lists: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="hpatches: the folder of splits.json and the published lists; default: "
-            "generated lists.",
-        ),
-    ] = None,
-    average: Average = "trapezoid",
-    subset: Annotated[
-        str, typer.Option(help="phototour: subsets to use, comma-separated.")
-    ] = "liberty,notredame,yosemite",
-    convention: Annotated[
-        str, typer.Option(help="phototour: FPR95 as in hardnet or hynet.")
-    ] = "hardnet",
-    keypoints: Keypoints = 500,
-    seed: Seed = 0,
-    device: Device = None,
-    output: OptionalOutput = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="hpatches: also print every sequence.")
-    ] = False,
-    style: TableFormat = "text",
-    json: Json = False,
+    root: options.Root = None,
+    make: Annotated[Path | None, typer.Option(metavar="SEQUENCES")] = None,
+    descriptors: Annotated[list[str] | None, typer.Option(metavar="NAME=FOLDER")] = None,
+    tasks: str = "matching,verification,retrieval",
+    split: str = "all",
+    lists: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
+    average: options.Average = "trapezoid",
+    subset: str = "liberty,notredame,yosemite",
+    convention: str = "hardnet",
+    keypoints: options.Keypoints = 500,
+    seed: options.Seed = 0,
+    device: options.Device = None,
+    output: options.OptionalOutput = None,
+    verbose: bool = False,
+    style: options.TableFormat = "text",
+    json: options.Json = False,
 ) -> None:
-    """Compare descriptors of patches: mAP on HPatches, FPR95 on PhotoTour."""
-    describers = _describers(models or (), device)
+    """Compare descriptors of patches: mAP on HPatches, FPR95 on PhotoTour.
+
+    Options:
+        what: hpatches or phototour.
+        models: Patch models, sift or rootsift; NAME=MODEL sets a name.
+        make: hpatches: cut the patches from sequences of photos (1.jpg … 6.jpg, H_1_2 …); -o keeps
+            them.
+        descriptors: hpatches: precomputed descriptors, SEQUENCE/ref.csv and so on.
+        tasks: hpatches: tasks to run, comma-separated.
+        split: hpatches: all, or the test part of a, b, c, illum, view or full.
+        lists: hpatches: the folder of splits.json and the published lists; default: generated
+            lists.
+        subset: phototour: subsets to use, comma-separated.
+        convention: phototour: FPR95 as in hardnet or hynet.
+        verbose: hpatches: also print every sequence.
+    """
+    from solar.evaluation.protocols.patch_describers import patch_describer
+
+    describers = {
+        name: patch_describer(of, device=device) for name, of in name_models(models or ()).items()
+    }
     shown = "json" if json else style
     if what == "phototour":
         if not describers or descriptors:
             raise SolarError("Say what to evaluate: a patch model, sift or rootsift.")
         if root is None:
             raise SolarError("Say where the PhotoTour subsets are with --root.")
-        _phototour(describers, root, _words(subset), convention, shown)
+        _phototour(describers, root, options.words(subset), convention, shown)
         return
 
     from solar.datasets.patches.hpatches import read_descriptors
@@ -111,25 +83,19 @@ def evaluate_patches(
     if set(describers) & set(folders):
         raise SolarError("Two descriptors have the same name: tell them apart with NAME=….")
     how: dict[str, Any] = {"split": split, "lists": lists, "average": average, "seed": seed}
-    measure: Callable[..., HPatchesResult] = partial(evaluate_hpatches, tasks=_words(tasks), **how)
+    how["tasks"] = options.words(tasks)
+    measure: Callable[..., HPatchesResult] = partial(evaluate_hpatches, **how)
     sequences = None if split == "all" else find_split(split, lists).test
     results = {}
     if describers or make is not None:
         data = _patches(root, make, output, sequences, seed=seed, keypoints=keypoints)
         with steps() as progress:
             for name, describe in describers.items():
-                told = partial(progress, f"Describing with {name}")
-                results[name] = measure(data, describe, progress=told)
+                watch = progress.named(f"Describing with {name}")
+                results[name] = measure(data, describe, progress=watch)
     for name, folder in folders.items():
         results[name] = measure(read_descriptors(folder, sequences))
     _print_hpatches(results, style=shown, verbose=verbose)
-
-
-def _describers(models: Sequence[str], device: str | None) -> "dict[str, Describe]":
-    """Name to how it describes patches."""
-    from solar.evaluation.protocols.patch_describers import patch_describer
-
-    return {name: patch_describer(of, device=device) for name, of in name_models(models).items()}
 
 
 def _folders(descriptors: Sequence[str]) -> dict[str, Path]:
@@ -210,8 +176,8 @@ def _phototour(
         for subset in subsets:
             data = read_phototour(root, subset)
             for name, describe in describers.items():
-                told = partial(progress, f"{name} on {subset}")
-                result = evaluate_phototour(data, describe, convention=convention, progress=told)
+                watch = progress.named(f"{name} on {subset}")
+                result = evaluate_phototour(data, describe, convention=convention, progress=watch)
                 found[name][subset] = result.to_dict()
     rows = []
     for name, results in found.items():
@@ -219,7 +185,3 @@ def _phototour(
         rows.append([name, *(number(rate, 2) for rate in [*rates, sum(rates) / len(rates)])])
     note = f"FPR95 in percent, as {convention} counts it: lower is better."
     print_report(style, found, Table([[""], *([s] for s in (*subsets, "mean"))], [rows], note))
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]

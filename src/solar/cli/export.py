@@ -7,8 +7,7 @@ import typer
 from solar.cli.completion import any_models
 from solar.cli.help import Commands
 from solar.cli.options import Output
-from solar.cli.printing import say
-from solar.errors import SolarError
+from solar.cli.printing import check_suffix, say
 
 app = Commands(help="Export a network to ONNX or torch.export.")
 
@@ -28,30 +27,27 @@ _Model = Annotated[
 def onnx(
     model: _Model,
     output: Output,
-    multiscale: Annotated[
-        bool, typer.Option("--multiscale", help="Include the model's scales and their average.")
-    ] = False,
+    multiscale: bool = False,
 ) -> None:
-    """Write ONNX: normalised photos of any size in, unit vectors output."""
+    """Write ONNX: normalised photos of any size in, unit vectors output.
+
+    Options:
+        multiscale: Include the model's scales and their average.
+    """
     from solar.models import load
     from solar.models.graph_export import export_onnx
 
-    if output.suffix != ".onnx":
-        raise SolarError(f"The output {output} must end in .onnx.")
+    check_suffix(output, [".onnx"])
     export_onnx(load(model, device="cpu"), output, multiscale=multiscale)
     say(f"{model} → {output}")
 
 
 @app.command("torch", epilog="Example: solar export torch solar-r101 -o solar-r101.pt2")
-def torch(
-    model: _Model,
-    output: Output,
-) -> None:
+def torch(model: _Model, output: Output) -> None:
     """Write a torch.export program that loads without solar."""
     from solar.models import load
     from solar.models.graph_export import export_torch
 
-    if output.suffix != ".pt2":
-        raise SolarError(f"The output {output} must end in .pt2.")
+    check_suffix(output, [".pt2"])
     export_torch(load(model, device="cpu"), output)
     say(f"{model} → {output}")

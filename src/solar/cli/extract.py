@@ -6,23 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solar.cli.options import (
-    Backend,
-    Compress,
-    Device,
-    Follow,
-    IgnoreOrientation,
-    Json,
-    MaxPixels,
-    Model,
-    OptionalOutput,
-    Report,
-    Scales,
-    Size,
-    SkipBad,
-    is_half,
-    parse_scales,
-)
+from solar.cli import options
 from solar.defaults import BATCH, SHARD_SIZE
 from solar.errors import SolarError
 from solar.weights import DEFAULT
@@ -33,66 +17,36 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: solar extract photos/ -o photos.store"
 _KINDS = {"parquet": "Parquet file", "h5": ".h5 file"}
-# What goes with a store or an index, whose photos are described already.
+# Parameters that make sense for a store or an index, whose embeddings exist already.
 _EXPORTING = {"source", "parquet", "h5", "json"}
 
 
 def extract(
     context: typer.Context,
-    source: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SOURCE",
-            help="Photos, or folders, .txt lists or .tar shards of photos; with --parquet or --h5 "
-            "also a store or an index.",
-        ),
-    ],
-    output: OptionalOutput = None,
-    parquet: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write path, embedding, size and hash of every photo to this Parquet file.",
-        ),
-    ] = None,
-    h5: Annotated[
-        Path | None,
-        typer.Option(
-            "--h5", metavar="FILE", help="Also write global features as hloc reads them (.h5)."
-        ),
-    ] = None,
-    model: Model = None,
-    size: Size = None,
-    scales: Scales = None,
-    fast: Annotated[
-        bool | None,
-        typer.Option(
-            "--fast/--exact",
-            help="Decode JPEGs on the GPU; on a CPU decode large ones at reduced size.",
-        ),
-    ] = None,
-    ignore_orientation: IgnoreOrientation = False,
-    compress: Compress = None,
+    source: Annotated[list[Path], typer.Argument(metavar="SOURCE")],
+    output: options.OptionalOutput = None,
+    parquet: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    h5: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    model: options.Model = None,
+    size: options.Size = None,
+    scales: options.Scales = None,
+    fast: Annotated[bool | None, typer.Option("--fast/--exact")] = None,
+    ignore_orientation: options.IgnoreOrientation = False,
+    compress: options.Compress = None,
     shard_size: Annotated[
         int | None, typer.Option(min=1, help=f"Photos per shard; default: {SHARD_SIZE}.")
     ] = None,
-    device: Device = None,
-    backend: Backend = None,
-    max_pixels: MaxPixels = None,
-    follow: Follow = True,
-    decoders: Annotated[
-        int | None, typer.Option(min=0, help="Number of decoding threads; default: automatic.")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Maximum batch size.")] = BATCH,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Compute on a Dask cluster: tcp://host:8786.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Compute on this many local Dask workers.")
-    ] = None,
-    skip_bad: SkipBad = True,
-    report: Report = None,
-    json: Json = False,
+    device: options.Device = None,
+    backend: options.Backend = None,
+    max_pixels: options.MaxPixels = None,
+    follow: options.Follow = True,
+    decoders: Annotated[int | None, typer.Option(min=0)] = None,
+    batch: Annotated[int, typer.Option(min=1)] = BATCH,
+    scheduler: str | None = None,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
+    skip_bad: options.SkipBad = True,
+    report: options.Report = None,
+    json: options.Json = False,
 ) -> None:
     """Compute embeddings of a collection in a store; run it again to resume.
 
@@ -100,12 +54,23 @@ def extract(
     it. Also run it again after adding, changing or removing photos: only new
     content is processed. A store or an index is exported as it is. With --strict,
     the exit code is 1 if a photo was skipped.
+
+    Options:
+        source: Photos, or folders, .txt lists or .tar shards of photos; with --parquet or --h5 also
+            a store or an index.
+        parquet: Also write path, embedding, size and hash of every photo to this Parquet file.
+        h5: Also write global features as hloc reads them (.h5).
+        fast: Decode JPEGs on the GPU; on a CPU decode large ones at reduced size.
+        decoders: Number of decoding threads; default: automatic.
+        batch: Maximum batch size.
+        scheduler: Compute on a Dask cluster: tcp://host:8786.
+        workers: Compute on this many local Dask workers.
     """
     from time import perf_counter
 
     from solar import describe
-    from solar.cli.printing import photo_progress, print_json
-    from solar.cli.skip_report import print_summary, write_report
+    from solar.cli.printing import print_json, print_summary, write_report
+    from solar.cli.progress import photo_progress
     from solar.images import find_sources
     from solar.images.known_roots import confirm
 
@@ -122,10 +87,10 @@ def extract(
             output,
             model=model or DEFAULT,
             size=size,
-            scales=parse_scales(scales),
+            scales=options.parse_scales(scales),
             orient=not ignore_orientation,
             mode=None if fast is None else "fast" if fast else "exact",
-            dtype="float16" if is_half(compress) else "float32",
+            dtype="float16" if options.is_half(compress) else "float32",
             shard_size=shard_size,
             device=device,
             backend=backend or "torch",
@@ -155,14 +120,13 @@ def extract(
         summary[kind] = str(file)
     if json:
         print_json(summary)
-    if report is not None:
-        write_report(report, len(store), skipped, "Described", store=str(output))
+    write_report(report, len(store), skipped, "described", store=str(output))
     if skipped and not skip_bad:
         raise typer.Exit(1)
 
 
 def _store_place(output: Path | None, files: Mapping[str, Path]) -> Path:
-    """Where the store is written: beside the first file if -o does not say, and to none of them."""
+    """The path of the store, by default beside the first file, and different from all of them."""
     if output is None:
         if not files:
             raise SolarError("Name the store to write: -o photos.store.")
@@ -180,7 +144,7 @@ def _store_place(output: Path | None, files: Mapping[str, Path]) -> Path:
 def _export(
     context: typer.Context, source: list[Path], files: Mapping[str, Path], json: bool
 ) -> bool:
-    """Write what a store or an index holds, if that is the source."""
+    """Write the embeddings of a store or an index, if the source is one."""
     from solar.cli.printing import print_json
     from solar.index.embeddings import open_described
     from solar.index.exchange.hloc import check_h5_target
@@ -191,10 +155,8 @@ def _export(
     opened = open_described(source[0]) if len(source) == 1 else None
     if opened is None:
         return False
-    for option in sorted(context.params.keys() - _EXPORTING):
-        if (given := context.get_parameter_source(option)) and given.name == "COMMANDLINE":
-            name = option.replace("_", "-")
-            raise SolarError(f"{source[0]} already holds embeddings: leave out --{name}.")
+    if option := options.first_given(context, context.params.keys() - _EXPORTING):
+        raise SolarError(f"{source[0]} already holds embeddings: leave out {option}.")
     with opened as described:
         rows = [_write(described, kind, file) for kind, file in files.items()]
     if json:
@@ -204,12 +166,13 @@ def _export(
 
 
 def _write(described: "Store | Index", kind: str, file: Path) -> int:
-    from solar.cli.printing import say, steps
+    from solar.cli.printing import counted, say
+    from solar.cli.progress import steps
     from solar.index.exchange.hloc import write_h5
     from solar.index.exchange.parquet import write_parquet
 
     write = write_parquet if kind == "parquet" else write_h5
     with steps() as progress:
         rows = write(described, file, progress=progress)
-    say(f"Wrote {rows:,} row{'s'[: rows != 1]} → {file}")
+    say(f"Wrote {counted(rows, 'row')} → {file}")
     return rows

@@ -1,9 +1,11 @@
-"""How commands take what they are given: `--help` that tells what matters, and paths with a `~`."""
+"""Commands with help from docstrings, home folders in paths, and options named in errors."""
 
+import inspect
 import re
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -11,42 +13,48 @@ from typer.core import TyperCommand, TyperGroup
 from solar.errors import SolarError
 
 METHODS = "{methods}"
-"""In the help of an option: the ways to re-rank, which are looked up when somebody asks."""
+"""Placeholder in help for the re-ranking methods, which take time to import."""
 
-# A path of somebody's home, perhaps after NAME=, but not a file called "~backup.jpg".
+# A path in a home folder, perhaps after NAME=, but not a file called "~backup.jpg".
 _HOME = re.compile(r"([\w.-]+=)?(~|~[^/\\]*[/\\].*)", re.DOTALL)
-_SECRETS = frozenset({"token"})  # no paths, whatever they begin with
-_SETTING = re.compile(r"`(\w+)=([^`]*)`")  # how the library names a parameter in a complaint
+_SECRETS = frozenset({"token"})  # never paths
+_SETTING = re.compile(r"`(\w+)=([^`]*)`")  # how errors of the library name a parameter
 
 OPTIONS: dict[str, tuple[str, ...]] = {}
-"""The option of each parameter of the command that runs, and the one that switches it off."""
+"""The option of each parameter of the running command, and the option that switches it off."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Commands(typer.Typer):
-    """Commands below one name, whose help shows switches without a type and a default."""
+    """Commands below one name; the section `Options:` of their docstrings is their options' help.
+
+    A bool that is not declared with `typer.Option` is a switch, off by default.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"cls": Group, "no_args_is_help": True, **options})
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Function], Function]:
         """Register a command, as `typer.Typer.command` does."""
-        return super().command(name, **{"cls": Command, **options})
+        register = super().command(name, **{"cls": Command, **options})
+
+        def decorate(function: Function) -> Function:
+            register(_with_help(function))
+            return function
+
+        return decorate
 
 
 class Command(TyperCommand):
-    """A command."""
+    """A command that expands `~` in paths, and names options in errors of the library."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """What it takes."""
+        """The parameters, with complete help."""
         return _explained(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it, with home folders in the place of `~`: no shell expands `--output=~/a.npy`.
-
-        Errors name options where the library names parameters.
-        """
+        """Run the command; no shell expands `--output=~/a.npy`."""
         for name, value in ctx.params.items():
             if name not in _SECRETS:
                 ctx.params[name] = at_home(value)
@@ -65,12 +73,44 @@ class Group(TyperGroup):
     """A group of commands."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """What goes before a command."""
+        """The parameters, with complete help."""
         return _explained(super().get_params(ctx))
 
 
+def documented(docstring: str | None, section: str) -> dict[str, str]:
+    """The texts of a section of a docstring by name, on one line each."""
+    text = inspect.cleandoc(docstring or "").partition(f"{section}:\n")[2]
+    found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", text, re.MULTILINE)
+    return {name: " ".join(lines.split()) for name, lines in found}
+
+
+def _with_help(function: Callable[..., Any]) -> Callable[..., Any]:
+    texts, signature = documented(function.__doc__, "Options"), inspect.signature(function)
+
+    def declared(one: inspect.Parameter) -> inspect.Parameter:
+        if one.name not in texts:
+            return one
+        switch = [f"--{one.name.replace('_', '-')}"]
+        kind, info = one.annotation, typer.Option(*switch * (one.annotation is bool))
+        if get_origin(kind) is Annotated:
+            kind, info = get_args(kind)
+        info = copy(info)
+        info.help = texts[one.name]
+        return one.replace(annotation=Annotated[kind, info])
+
+    def run(**given: Any) -> None:
+        function(**given)
+
+    run.__name__ = function.__name__
+    run.__doc__ = (function.__doc__ or "").partition("\n    Options:\n")[0]
+    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[declared(one) for one in signature.parameters.values()]
+    )
+    return run
+
+
 def with_options(text: str) -> str:
-    """A complaint of the library with `--max-pixels 9` for a parameter `max_pixels=9`."""
+    """An error of the library with `--max-pixels 9` in place of the parameter `max_pixels=9`."""
 
     def option(found: re.Match[str]) -> str:
         on, *off = OPTIONS.get(found[1], ("",))
@@ -97,10 +137,7 @@ def at_home(value: Any) -> Any:
 
 
 def _explained(parameters: list[Any]) -> list[Any]:
-    """Help with what `METHODS` stands for, and without what tells a reader nothing.
-
-    Nobody gives a switch a value, and everybody knows that it is off at first.
-    """
+    """Fill in `METHODS`, and show switches without a type and a default that is off."""
     for parameter in parameters:
         if METHODS in (getattr(parameter, "help", None) or ""):
             parameter.help = parameter.help.replace(METHODS, _methods())

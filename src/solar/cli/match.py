@@ -1,22 +1,13 @@
-"""`solar match`: what two photos have in common."""
+"""`solar match`: matching keypoints of two photos."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from solar.cli import printing
+from solar.cli import options
 from solar.cli.completion import keypoint_models
-from solar.cli.options import (
-    Backend,
-    Device,
-    Json,
-    Keypoints,
-    KeypointSize,
-    LocalFeatures,
-    OptionalOutput,
-)
-from solar.cli.pictures import check_suffix, save_image
+from solar.cli.printing import check_suffix, print_json, save_image, show
 from solar.defaults import KEYPOINTS, SIZE
 
 if TYPE_CHECKING:
@@ -26,38 +17,32 @@ EXAMPLE = "Example: solar match a.jpg b.jpg -o matches.png --compare sift"
 
 
 def match(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A photo.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another photo.")],
-    model: LocalFeatures = None,
-    geometry: Annotated[
-        str,
-        typer.Option(
-            help="homography (flat scene or rotated camera) or fundamental (any rigid scene)."
-        ),
-    ] = "homography",
-    output: OptionalOutput = None,
+    a: Annotated[Path, typer.Argument(metavar="A")],
+    b: Annotated[Path, typer.Argument(metavar="B")],
+    model: options.LocalFeatures = None,
+    geometry: str = "homography",
+    output: options.OptionalOutput = None,
     compare: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Also match with these local features, and draw them below; repeatable.",
-            autocompletion=keypoint_models,
-        ),
+        list[str] | None, typer.Option(metavar="NAME", autocompletion=keypoint_models)
     ] = None,
-    keypoints: Keypoints = KEYPOINTS,
-    size: KeypointSize = SIZE,
-    ratio: Annotated[float, typer.Option(help="Lowe ratio-test threshold.")] = 0.9,
-    frames: Annotated[
-        str,
-        typer.Option(
-            "--patch-frames", help="How patches are cut: wide, or demo (as in the published demo)."
-        ),
-    ] = "wide",
-    device: Device = None,
-    backend: Backend = None,
-    json: Json = False,
+    keypoints: options.Keypoints = KEYPOINTS,
+    size: options.KeypointSize = SIZE,
+    ratio: float = 0.9,
+    frames: Annotated[str, typer.Option("--patch-frames")] = "wide",
+    device: options.Device = None,
+    backend: options.Backend = None,
+    json: options.Json = False,
 ) -> None:
-    """Match the keypoints of two photos; -o draws those that agree."""
+    """Match the keypoints of two photos; -o draws those that agree.
+
+    Options:
+        a: A photo.
+        b: Another photo.
+        geometry: homography (flat scene or rotated camera) or fundamental (any rigid scene).
+        compare: Also match with these local features, and draw them below; repeatable.
+        ratio: Lowe ratio-test threshold.
+        frames: How patches are cut: wide, or demo (as in the published demo).
+    """
     from solar.local.features import Frames
     from solar.matching.match import Geometry
     from solar.matching.match import match as matched
@@ -65,7 +50,7 @@ def match(
 
     check_suffix(output)
     models = [model, *(compare or [])]
-    networks = [one for one in models if not _is_formula(one)] or models  # `match` complains
+    networks = [one for one in models if not _needs_no_network(one)] or models  # else refused
     found = [
         matched(
             a,
@@ -85,28 +70,27 @@ def match(
     if json:
         named = [{"descriptor": one.descriptor, **one.to_dict()} for one in found[1:]]
         others = {"compare": named} if compare else {}
-        printing.print_json(found[0].to_dict() | others)
+        print_json(found[0].to_dict() | others)
         return
     for name, result in map(caption, found):
-        printing.say(f"{name}: {result}", to=printing.output())
+        show(f"{name}: {result}")
     if output is None and found[0].same_scene and found[0].matrix is not None:
         kind = "Fundamental matrix" if found[0].geometry == "fundamental" else "Homography"
-        printing.say(f"{kind} from {a} to {b}, in pixels:", to=printing.output())
+        show(f"{kind} from {a} to {b}, in pixels:")
         for row in found[0].matrix:
-            printing.output().print("  ".join(f"{value:12.6g}" for value in row))
+            show("  ".join(f"{value:12.6g}" for value in row))
 
 
 def _on(device: str | None, model: str | None) -> "PatchNet | str | None":
-    """A patch network on the device that is asked for; what needs none stays a name."""
-    if model is None or device is None or _is_formula(model):
+    """A patch network on the given device; features without a network stay a name."""
+    if device is None or _needs_no_network(model):
         return model
     from solar.models import load
 
-    return cast("PatchNet", load(model, device=device))  # `match` complains of other networks
+    return cast("PatchNet", load(str(model), device=device))  # `match` refuses other networks
 
 
-def _is_formula(model: str | None) -> bool:
-    """Whether keypoints are described without a network."""
+def _needs_no_network(model: str | None) -> bool:
     from solar.local.features import NAMED
 
     return model is None or model in NAMED

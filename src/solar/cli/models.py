@@ -4,14 +4,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from solar import weights
 from solar.cli.completion import any_models
 from solar.cli.options import Json
-from solar.cli.printing import output, print_json
-from solar.errors import SolarError, printable
+from solar.cli.printing import output, print_json, print_table, show
+from solar.errors import SolarError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,26 +22,18 @@ _DESCRIBING = ("retrieval", "patches", "local")
 
 
 def models(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="Show one model in detail; for a bundled model, its card.",
-            autocompletion=any_models,
-        ),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="Only retrieval, patches, local, backbone or whitening.")
-    ] = None,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Include backbones and whitenings of older networks, and more columns."
-        ),
-    ] = False,
+    name: Annotated[str | None, typer.Argument(metavar="MODEL", autocompletion=any_models)] = None,
+    task: str | None = None,
+    every: Annotated[bool, typer.Option("--all")] = False,
     json: Json = False,
 ) -> None:
-    """List bundled and downloadable models with their scores."""
+    """List bundled and downloadable models with their scores.
+
+    Options:
+        name: Show one model in detail; for a bundled model, its card.
+        task: Only retrieval, patches, local, backbone or whitening.
+        every: Include backbones and whitenings of older networks, and more columns.
+    """
     from solar.models import zoo
 
     if name is not None:
@@ -67,24 +57,22 @@ def models(
 
 
 def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> None:
-    """Bundled models with their measured scores, then published ones with their authors'.
-
-    Within eighty columns, unless all facts are wanted.
-    """
+    """Bundled models with measured scores, then published ones; 80 columns wide unless `every`."""
     from solar.models import zoo
 
     bundled = [entry for entry in entries if entry.bundled]
     published = sorted(
         (entry for entry in entries if not entry.bundled), key=lambda entry: not zoo.is_here(entry)
     )
-    console = output()
     default = weights.DEFAULT
     lines = [f"{default} is the default model; its card: solar models {default}"]
     if bundled:
-        console.print(_table([_bundled_row(entry, every) for entry in bundled]))
+        _print_rows([_bundled_row(entry, every) for entry in bundled])
         lines.append("Bundled: mAP in percent, measured on the data named in the model's card.")
     if published:
-        console.print(*[""] if bundled else [], _table([_row(entry, every) for entry in published]))
+        if bundled:
+            show("")
+        _print_rows([_row(entry, every) for entry in published])
         lines.append("Published: mAP in percent on ROxf and RPar (medium/hard), from the authors.")
         lines.append(f"They are downloaded on first use, into {zoo.cache_directory()}")
     if any(entry.by_hand for entry in entries):
@@ -94,17 +82,13 @@ def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> 
     if left_out:
         lines.append(f"{left_out} more, parts of older networks: solar models --all")
     lines += dict.fromkeys(f"* {entry.caveat}" for entry in entries if entry.caveat)
-    console.print("\n" + "\n".join(lines), markup=False, soft_wrap=True)
+    for line in ("", *lines):
+        show(line)
 
 
-def _table(rows: list[dict[str, str]]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in rows[0]:
-        numbers = heading in ("dim", "parameters", "MB")
-        table.add_column(heading, justify="right" if numbers else "left")
-    for row in rows:
-        table.add_row(*row.values())
-    return table
+def _print_rows(rows: list[dict[str, str]]) -> None:
+    numbers = ("dim", "parameters", "MB")
+    print_table([[*row.values()] for row in rows], [*rows[0]], right=numbers)
 
 
 def _bundled_row(entry: "NamedModel", every: bool) -> dict[str, str]:
@@ -144,24 +128,22 @@ def _facts(entry: "NamedModel", every: bool) -> dict[str, str]:
 
 
 def _missing(entry: "NamedModel") -> str:
-    """How to get what is not here."""
     return "to train" if entry.recipe else "by hand" if entry.by_hand else "to download"
 
 
 def _print_one(entry: "NamedModel") -> None:
-    """The card of a bundled model; of another what its publisher says."""
+    """The card of a bundled model, or the published facts of another."""
     from rich.markdown import Markdown
 
     from solar.models import zoo
 
     if entry.bundled:
-        # Comments tell the program that measures where to write, and readers nothing.
+        # Comments mark where measured numbers are written.
         lines = weights.card(entry.name).splitlines()
         shown = "\n".join(line for line in lines if not line.startswith("<!--"))
         output().print(Markdown(shown))
         return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    told: dict[str, object] = {
+    facts: dict[str, object] = {
         "name": entry.name,
         "task": entry.task,
         "architecture": entry.architecture,
@@ -178,13 +160,11 @@ def _print_one(entry: "NamedModel") -> None:
         "from": entry.recipe or entry.by_hand or entry.urls[0],
         "file": str(zoo.path_of(entry)) + ("" if zoo.is_here(entry) else " (not downloaded yet)"),
     }
-    for key, value in told.items():
-        table.add_row(key, Text(printable(value)))
-    output().print(table)
+    print_table(list(facts.items()))
 
 
 def _scores(entry: "NamedModel", dataset: str) -> str:
-    """Results on a set, medium/hard, with a star where something must be said beside them."""
+    """Results on a set, medium/hard, with a star if there is a caveat."""
     found = entry.reported.get(dataset, {})
     scores = "/".join(f"{found[level]:.1f}" for level in ("medium", "hard") if level in found)
     return f"{scores}*" if scores and entry.caveat else scores

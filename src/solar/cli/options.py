@@ -5,8 +5,7 @@
 
 import inspect
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import copy
 from dataclasses import fields
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from solar.cli.completion import keypoint_models, photo_models
+from solar.cli.help import documented
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def known_device(device: str | None) -> str | None:
-    """A device as it was given; a SolarError if this machine has none of that name."""
+    """Return a device; a SolarError if this machine does not have it."""
     if device not in (None, "cpu"):
         from solar.models.inference import checked_device
 
@@ -31,7 +31,7 @@ def known_device(device: str | None) -> str | None:
 
 
 def existing_folder(photos: Path | None) -> Path | None:
-    """The folder that --photos names; a SolarError if there is no such thing."""
+    """Return the folder of --photos; a SolarError if there is none."""
     from solar.errors import SolarError
     from solar.images.roots import expanded
 
@@ -259,19 +259,20 @@ def with_settings(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each of these fields of a settings dataclass.
 
-    The help of an option is what the docstring of the dataclass says of the field, if no other
-    command has it, and its default is the field's. The command gets the values in `**given`.
+    Its help is the field's in the docstring, unless several commands share the option, and its
+    default is the field's. The command gets the values in `**given`.
 
     Args:
         settings: The dataclass.
-        panels: The heading below which help shows them to the names of fields.
+        panels: Heading in the help to names of fields.
     """
-    known, told = {field.name: field for field in fields(settings)}, _attributes(settings)
+    known = {field.name: field for field in fields(settings)}
+    texts = documented(settings.__doc__, "Attributes")
 
     def option(name: str, panel: str) -> inspect.Parameter:
         declared = _SHARED.get(name)
         if declared is None:
-            declared = Annotated[_plain(str(known[name].type)), typer.Option(help=told[name])]
+            declared = Annotated[_plain(str(known[name].type)), typer.Option(help=texts[name])]
         kind, info = get_args(declared)
         info = copy(info)
         info.rich_help_panel = panel
@@ -299,26 +300,21 @@ def with_settings(
     return decorate
 
 
-def _attributes(settings: type) -> Mapping[str, str]:
-    """What the docstring of a dataclass says of each of its fields, on one line."""
-    section = inspect.cleandoc(settings.__doc__ or "").partition("Attributes:\n")[2]
-    found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
-
-
 def _plain(kind: str) -> Any:
-    """The type of an option for a field: a number or a switch; else a text."""
+    """The type of an option for a field."""
     known = {"bool": bool, "int": int, "float": float}
     of: Any = known.get(kind.removesuffix(" | None"), str)
     return of | None if kind.endswith("None") else of
 
 
-def boxes(given: list[str] | None, photos: int) -> "list[Box | None]":
-    """The box of each photo: None for the whole one, as for all where no box is given."""
+def boxes(given: list[str] | None, photos: int, *, shared: bool = False) -> "list[Box | None]":
+    """The box of each photo, None for all of it; a `shared` single box is that of every photo."""
     from solar.errors import SolarError
     from solar.images import parse_box
 
     wanted = given or ["-"] * photos
+    if shared and len(wanted) == 1:
+        wanted *= photos
     if len(wanted) != photos:
         raise SolarError(
             f"{photos} photo{'s' * (photos != 1)} and {len(wanted)} box{'es' * (len(wanted) != 1)} "
@@ -326,6 +322,20 @@ def boxes(given: list[str] | None, photos: int) -> "list[Box | None]":
             "photo."
         )
     return [None if text == "-" else parse_box(text) for text in wanted]
+
+
+def first_given(context: typer.Context, names: Container[str]) -> str | None:
+    """The first option on the command line whose parameter is among the names, such as --model."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in names and source is not None and source.name == "COMMANDLINE":
+            return option.opts[0]
+    return None
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a comma-separated list."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def parse_scales(text: str | None, option: str = "--scales") -> tuple[float, ...] | None:

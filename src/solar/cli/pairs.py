@@ -1,94 +1,50 @@
-"""`solar pairs`: which photos to match, and what structure from motion makes of them."""
+"""`solar pairs`: pairs of photos to match, and structure from motion."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solar.cli import printing
-from solar.cli.options import (
-    Backend,
-    Device,
-    Json,
-    Keypoints,
-    KeypointSize,
-    LocalFeatures,
-    MinScore,
-    Model,
-    NearestOrNone,
-    OptionalOutput,
-    ServedPhotos,
-    Verify,
-)
+from solar.cli import options
+from solar.cli.printing import described_photos, print_json, say, show, warnings_as_sentences
+from solar.cli.progress import steps
 from solar.errors import SolarError
 from solar.files import beside
 
+if TYPE_CHECKING:
+    from solar.index.embeddings import DescribedCollection
+    from solar.ranking.verify import VerifySettings
+    from solar.sfm.colmap import DatabaseCounts
+
 EXAMPLE = "Example: solar pairs photos/ -o pairs.txt -k 20"
-# Photos are larger and have more keypoints than a search needs: cameras are to be found exactly.
+# More than for a search: camera poses need precise keypoints.
 _SIZE, _KEYPOINTS = 1600, 4096
+# Parameters that choose pairs.
+_CHOOSING = ("verify", "query", "window", "within", "min_score")
 
 
 def pairs(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="An index, a store, a folder, list or tar shard of photos, or an .h5 file of "
-            "hloc's global features.",
-        ),
-    ],
-    output: OptionalOutput = None,
-    k: NearestOrNone = 20,
-    min_score: MinScore = None,
-    verify: Verify = False,
-    query: Annotated[
-        Path | None,
-        typer.Option(
-            "--query-list", metavar="LIST", help="Only pair the photos of this list with others."
-        ),
-    ] = None,
-    window: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Also pair each photo with this many before and after it, by name."
-        ),
-    ] = 0,
-    within: Annotated[
-        float | None,
-        typer.Option(
-            metavar="METRES",
-            help="Skip pairs whose GPS positions are farther apart than this.",
-        ),
-    ] = None,
-    given: Annotated[
-        Path | None,
-        typer.Option(
-            "--pairs",
-            metavar="LIST",
-            help="Use the pairs of this list; no embeddings are computed.",
-        ),
-    ] = None,
-    database: Annotated[
-        Path | None,
-        typer.Option(
-            "--colmap",
-            metavar="FILE",
-            help="Match the pairs, and write them to this COLMAP database.",
-        ),
-    ] = None,
-    reconstruct: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Run COLMAP's mapper, and write its models here."),
-    ] = None,
-    features: LocalFeatures = None,
-    backend: Backend = None,
-    keypoints: Keypoints = _KEYPOINTS,
-    size: KeypointSize = _SIZE,
-    photos: ServedPhotos = None,
-    model: Model = None,
-    device: Device = None,
-    json: Json = False,
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="SOURCE")],
+    output: options.OptionalOutput = None,
+    k: options.NearestOrNone = 20,
+    min_score: options.MinScore = None,
+    verify: options.Verify = False,
+    query: Annotated[Path | None, typer.Option("--query-list", metavar="LIST")] = None,
+    window: Annotated[int, typer.Option(min=0)] = 0,
+    within: Annotated[float | None, typer.Option(metavar="METRES")] = None,
+    given: Annotated[Path | None, typer.Option("--pairs", metavar="LIST")] = None,
+    database: Annotated[Path | None, typer.Option("--colmap", metavar="FILE")] = None,
+    reconstruct: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
+    features: options.LocalFeatures = None,
+    backend: options.Backend = None,
+    keypoints: options.Keypoints = _KEYPOINTS,
+    size: options.KeypointSize = _SIZE,
+    photos: options.ServedPhotos = None,
+    model: options.Model = None,
+    device: options.Device = None,
+    json: options.Json = False,
 ) -> None:
     """Choose pairs of photos to match, for COLMAP, hloc and others.
 
@@ -96,14 +52,22 @@ def pairs(
     relative to the image folder. Keypoint options are for --colmap, beside whose
     database the pairs are written unless -o names them. An .h5 file of hloc's
     needs --photos. Run it again to resume.
+
+    Options:
+        source: An index, a store, a folder, list or tar shard of photos, or an .h5 file of hloc's
+            global features.
+        query: Only pair the photos of this list with others.
+        window: Also pair each photo with this many before and after it, by name.
+        within: Skip pairs whose GPS positions are farther apart than this.
+        given: Use the pairs of this list; no embeddings are computed.
+        database: Match the pairs, and write them to this COLMAP database.
+        reconstruct: Run COLMAP's mapper, and write its models here.
     """
-    from solar.cli.skip_report import described_photos
     from solar.index.build import working_folder
     from solar.index.embeddings import only_named
     from solar.ranking.verify import VerifySettings
     from solar.sfm import colmap
     from solar.sfm import pairs as job
-    from solar.sfm.pair_verification import verifier_of
 
     if reconstruct is not None:
         database = database or reconstruct / "database.db"
@@ -113,72 +77,66 @@ def pairs(
         output = output or beside(database, ".pairs.txt")
     if output is None:
         raise SolarError("Name the list of pairs to write: -o pairs.txt.")
-    if given is not None and output.resolve() == given.resolve():
-        raise SolarError(f"{given} is the list to read: name another one to write with -o.")
-    if given is not None and (
-        verify or query or window or min_score is not None or within is not None
-    ):
-        raise SolarError(
-            "--pairs takes a list as it is: leave out --verify, --query-list, --window, "
-            "--within and --min-score."
-        )
+    if given is not None:
+        if output.resolve() == given.resolve():
+            raise SolarError(f"{given} is the list to read: name another one to write with -o.")
+        if option := options.first_given(context, _CHOOSING):
+            raise SolarError(f"--pairs takes a list as it is: leave out {option}.")
+    tell = say if json else show
     verifying = VerifySettings(photos=photos) if verify else False
     settings = job.PairSettings(k, min_score, verifying, query, window, within, device)
-    with printing.warnings_as_sentences(), working_folder(output) as work:
+    with warnings_as_sentences(), working_folder(output) as work:
         if given is None:
             collection = described_photos(source, work, model=model, device=device)
+            with steps() as progress:
+                chosen = job.pairs(collection, settings, work=work, progress=progress)
+                count = job.write_pairs(output, chosen)
         else:
             collection = only_named(source, work)
-        with printing.steps() as progress:
-            chosen = (
-                job.pairs(collection, settings, work=work, progress=progress)
-                if given is None
-                else job.read_pairs(given, collection)
-            )
-            count = job.write_pairs(output, chosen)
+            count = job.write_pairs(output, job.read_pairs(given, collection))
+        tell(f"{count:,} pairs of {len(collection):,} photos → {output}")
         summary: dict[str, Any] = {
             "pairs": count,
             "photos": len(collection),
             "skipped": len(collection.skipped),
             "output": str(output),
         }
-        _tell(f"{count:,} pairs of {len(collection):,} photos → {output}", json)
         if database is not None:
-            wanted = VerifySettings(
+            matching = VerifySettings(
                 model=features,
                 backend=backend or "torch",
                 keypoints=keypoints,
                 size=size,
                 photos=photos,
             )
-            verifier = verifier_of(collection, wanted)
-            with printing.steps() as progress:
-                counts = colmap.write_database(
-                    database,
-                    job.read_pairs(output, collection),
-                    verifier,
-                    progress=progress,
-                    total=count,
-                )
+            counts = _match(collection, output, count, database, matching)
             summary["database"] = {"file": str(database), **asdict(counts)}
-            _tell(
-                f"{counts.verified:,} of them verified, {counts.images:,} photos → {database}", json
-            )
+            tell(f"{counts.verified:,} of them verified, {counts.images:,} photos → {database}")
         if reconstruct is not None:
             assert database is not None
-            printing.say("Reconstructing with COLMAP's incremental mapper")
+            say("Reconstructing with COLMAP's incremental mapper")
             made = colmap.reconstruct(database, collection.folder(photos), reconstruct)
             models = str(reconstruct / colmap.MODELS)
             summary["reconstruction"] = {"folder": models, **asdict(made)}
-            _tell(
+            tell(
                 f"{made.images} of {made.of} photos registered, {made.points:,} points, mean "
-                f"reprojection error {made.error:.2f} px → {models}",
-                json,
+                f"reprojection error {made.error:.2f} px → {models}"
             )
     if json:
-        printing.print_json(summary)
+        print_json(summary)
 
 
-def _tell(text: str, json: bool) -> None:
-    """Print a result, beside JSON on standard error."""
-    printing.say(text, to=None if json else printing.output())
+def _match(
+    collection: "DescribedCollection",
+    pairs: Path,
+    count: int,
+    database: Path,
+    settings: "VerifySettings",
+) -> "DatabaseCounts":
+    from solar.sfm.colmap import write_database
+    from solar.sfm.pair_verification import verifier_of
+    from solar.sfm.pairs import read_pairs
+
+    listed, verifier = read_pairs(pairs, collection), verifier_of(collection, settings)
+    with steps() as progress:
+        return write_database(database, listed, verifier, progress=progress, total=count)

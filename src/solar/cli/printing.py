@@ -1,68 +1,90 @@
-"""What the commands print with."""
+"""Printing of results and messages, and writing of pictures and reports."""
 
 import json
+import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 from solar.cli.help import with_options
-from solar.errors import printable
+from solar.errors import SolarError, printable
+from solar.files import replacing
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from solar.evaluation.table_text import Table
+    from solar.index.embeddings import DescribedCollection
 
-T = TypeVar("T")
-
-# Where no terminal tells its width, a table must not be cut at 80 columns.
+# Without a terminal, a table must not be cut at 80 columns.
 _PIPE_WIDTH = 160
-# Seconds between two lines about progress, where there is no terminal to draw bars on.
-_EVERY = 5
+
+_SHOWN = 10  # lines about skipped photos
+
+IMAGES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+"""Formats of pictures by suffix."""
 
 
 def output() -> Console:
-    """Results, on standard output."""
+    """Standard output, for results."""
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
     return Console(width=width, highlight=False, emoji=False)
 
 
 def errors() -> Console:
-    """Progress and complaints, on standard error."""
+    """Standard error, for progress and messages."""
     return Console(stderr=True, highlight=False, emoji=False)
 
 
-def say(text: str, style: str | None = None, *, to: Console | None = None) -> None:
-    """Print one line as it is, on standard error if not told otherwise.
+def say(text: str, style: str | None = None) -> None:
+    """Print one line on standard error.
 
-    Brackets in it are no markup, and what a file name may hold does nothing to the terminal.
+    Brackets are not markup, and control characters in file names are escaped.
     """
-    (to or errors()).print(printable(with_options(text)), style=style, markup=False, soft_wrap=True)
+    errors().print(printable(with_options(text)), style=style, markup=False, soft_wrap=True)
+
+
+def show(text: str) -> None:
+    """Print one line of a result on standard output."""
+    output().print(printable(text), markup=False, soft_wrap=True)
+
+
+def counted(count: int, noun: str) -> str:
+    """1 photo, 1,200 photos."""
+    return f"{count:,} {noun}{'s'[: count != 1]}"
+
+
+def print_table(
+    rows: Sequence[Sequence[Any]], headings: Sequence[str] = (), *, right: Collection[str] = ()
+) -> None:
+    """Print rows in aligned columns; those with the headings in `right` are right-aligned."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=any(headings), header_style="bold", pad_edge=False)
+    for heading in headings:
+        number = heading in right
+        table.add_column(heading, justify="right" if number else "left", no_wrap=number)
+    for row in rows:
+        table.add_row(*(c if isinstance(c, Text) else Text(printable(c)) for c in row))
+    output().print(table)
 
 
 def print_json(value: Any) -> None:
-    """Print for a program to read."""
+    """Print a value as JSON on standard output."""
     sys.stdout.write(json_text(value, sys.stdout.encoding))
 
 
 def json_text(value: Any, encoding: str = "utf-8") -> str:
-    """A value as indented JSON, in escapes where the encoding has no character for something.
+    """A value as indented JSON, ASCII if the encoding lacks a character.
 
-    So has none for a file name that is not UTF-8, and a program gets that name back nevertheless.
+    So file names that are not UTF-8 survive, too.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     try:
@@ -70,18 +92,6 @@ def json_text(value: Any, encoding: str = "utf-8") -> str:
     except UnicodeEncodeError:
         return json.dumps(value, indent=2) + "\n"
     return text
-
-
-@contextmanager
-def warnings_as_sentences() -> Iterator[None]:
-    """Print what the package warns of at the end of the block, without the place in its code."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        try:
-            yield
-        finally:
-            for text in dict.fromkeys(str(warning.message) for warning in caught):
-                say(text, "yellow")
 
 
 def print_report(style: str, data: Any, table: "Table") -> None:
@@ -94,128 +104,133 @@ def print_report(style: str, data: Any, table: "Table") -> None:
         sys.stdout.write(RENDERERS[style](table) + "\n")
 
 
-class _Bars(Progress):
-    """Bars on a terminal, gone when done; elsewhere a line every few seconds."""
-
-    def __init__(self, *more: ProgressColumn) -> None:
-        console = errors()
-        super().__init__(
-            TextColumn("{task.description}", style="progress.description", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            *more,
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._said: dict[TaskID, tuple[float, str]] = {}  # when each was last told of, and how far
-
-    def update(self, task_id: TaskID, **changes: Any) -> None:
-        """Change a task, and tell of it where it is time."""
-        super().update(task_id, **changes)
-        task, now = self._tasks[task_id], self.get_time()
-        before, _ = self._said.get(task_id, (task.start_time or now, ""))
-        if self.disable and now - before >= _EVERY:
-            self._tell(task)
-
-    def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
-        """Tell how much was done in the end, of what was told before."""
-        super().__exit__(kind, *error)
-        for task_id in list(self._said) if kind is None else ():
-            self._tell(self._tasks[task_id])
-
-    def _tell(self, task: Task) -> None:
-        """Print a line about a task, unless the last one said the same."""
-        _, told = self._said.get(task.id, (0.0, ""))
-        self._said[task.id] = (self.get_time(), _count(task))
-        if told != _count(task):
-            say(_line(task))
-
-
-def _line(task: Task) -> str:
-    """How far a task is: "Describing: 120 of 338 photos, 3.2 photos/s, 1:08 left"."""
-    unit, parts = task.fields.get("unit"), [f"{task.description}: {_count(task)}"]
-    if unit and task.speed:
-        parts.append(f"{task.speed:.1f} {unit}/s")
-    if task.time_remaining:
-        minutes, seconds = divmod(int(task.time_remaining), 60)
-        hours, minutes = divmod(minutes, 60)
-        parts.append(
-            f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
-        )
-    return ", ".join(parts)
-
-
-def _count(task: Task) -> str:
-    of = "" if task.total is None else f" of {task.total:,.0f}"
-    return f"{task.completed:,.0f}{of} {task.fields.get('unit', '')}".rstrip()
-
-
-def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """Show a bar with time left while items are taken."""
-    with _Bars(TimeRemainingColumn()) as bars:
-        task = bars.add_task(printable(what), total=total)
-        for item in items:
-            yield item
-            bars.update(task, advance=1)
-
-
-class StepBars:
-    """A bar for each step, with the time left; itself a `solar.describe.progress.Progress`.
-
-    Attributes:
-        done: How much was done since the start, of all steps together.
-    """
-
-    def __init__(self, bars: Progress) -> None:
-        self.done = 0
-        self._bars = bars
-        self._tasks: dict[str, TaskID] = {}
-        self._last = ""
-
-    def __str__(self) -> str:
-        return _count(self._bars.tasks[self._tasks[self._last]]) if self._tasks else "0 photos"
-
-    def __call__(self, step: str, done: int, total: int) -> None:
-        """Move the bar of a step."""
-        if step not in self._tasks:
-            unit = "photos" if step == "Describing" else ""
-            self._tasks[step] = self._bars.add_task(printable(step), unit=unit)
-        self._last, task = step, self._tasks[step]
-        before = self._bars.tasks[task].completed
-        self.done += done - int(before) if done > before else 0
-        self._bars.update(task, completed=done, total=total)
-
-
 @contextmanager
-def steps() -> Iterator[StepBars]:
-    """Show bars over the steps of a command."""
-    with _Bars(_Rate(), TimeRemainingColumn()) as bars:
-        yield StepBars(bars)
-
-
-@contextmanager
-def photo_progress(*, resumable: bool = True) -> Iterator[StepBars]:
-    """Show a bar over photos that are described.
-
-    Where the work is resumable, Ctrl-C ends the command with a sentence that says so.
-    """
-    with _Bars(_Rate(), TimeRemainingColumn()) as bars:
-        shown = StepBars(bars)
+def warnings_as_sentences() -> Iterator[None]:
+    """Print warnings at the end of the block, without their place in the code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
         try:
-            yield shown
-        except KeyboardInterrupt:
-            if not resumable:
-                raise
-            bars.stop()
-            say(f"Stopped after {shown}; run the same command again to continue.")
-            raise typer.Exit(130) from None
+            yield
+        finally:
+            for text in dict.fromkeys(str(warning.message) for warning in caught):
+                say(text, "yellow")
 
 
-class _Rate(ProgressColumn):
-    """Photos per second."""
+def report_problems(problems: Sequence[str], checked: str) -> None:
+    """Print the problems of a check and end with exit code 1; otherwise say that there are none."""
+    for problem in problems:
+        say(problem, "red")
+    if problems:
+        raise typer.Exit(1)
+    say(f"{checked}, no errors found.")
 
-    def render(self, task: Task) -> Text:
-        """Draw it once it is known."""
-        unit = task.fields.get("unit")
-        return Text(f"{task.speed:.1f} {unit}/s" if unit and task.speed else "")
+
+# Pictures.
+
+
+def check_suffix(path: Path | None, known: Collection[str] = IMAGES) -> None:
+    """Raise a SolarError if a file to be written has none of these suffixes."""
+    if path is not None and path.suffix.lower() not in known:
+        raise SolarError(f"The output {path} must end in {', '.join(known)}.")
+
+
+def save_image(image: "Image", path: Path) -> None:
+    """Write a picture atomically, and print its size."""
+    with replacing(path) as part:
+        image.save(part, IMAGES[path.suffix.lower()])
+    say(f"{image.width} × {image.height} → {path}")
+
+
+# Skipped photos.
+
+
+def described_photos(source: str, work: Path, **describing: Any) -> "DescribedCollection":
+    """The photos of a collection with their embeddings, as `solar.index.embeddings.described`.
+
+    Shows the progress, and prints how many were described and which were skipped.
+    """
+    from solar.cli.progress import photo_progress
+    from solar.index.embeddings import described
+
+    with photo_progress() as shown:
+        found = described(source, work, progress=shown, **describing)
+    if shown.done or found.skipped:
+        report = "`solar extract --report FILE`"
+        print_summary("Described", len(found), found.skipped, report=report)
+    return found
+
+
+def print_summary(
+    verb: str,
+    done: int,
+    skipped: Mapping[str, str],
+    where: str = "",
+    report: str = "--report FILE",
+) -> None:
+    """Print "Indexed 326 photos, skipped 12 → photos.solar", and the skipped photos.
+
+    Args:
+        verb: "Indexed" or "Described".
+        done: The number of photos.
+        skipped: Photo to reason.
+        where: What was written.
+        report: The option or command that lists all skipped photos.
+    """
+    also = f", skipped {len(skipped):,}" if skipped else ""
+    say(f"{verb} {counted(done, 'photo')}{also}{where and ' → '}{where}")
+    print_skipped(skipped, report)
+
+
+def print_skipped(skipped: Mapping[str, str], report: str = "--report FILE") -> None:
+    """Print a line for each reason for which photos were skipped; see `print_summary`."""
+    groups: dict[str, list[str]] = {}
+    for name, reason in skipped.items():
+        groups.setdefault(_without_path(name, reason), []).append(name)
+    for reason, names in list(groups.items())[:_SHOWN]:
+        say(f"  {names[0] if len(names) == 1 else counted(len(names), 'file')}: {reason}", "yellow")
+    rest = sum(len(names) for names in list(groups.values())[_SHOWN:])
+    if rest:
+        say(f"  … and {rest:,} more: {report} lists them all.", "yellow")
+
+
+def write_report(
+    path: Path | None, done: int, skipped: Mapping[str, str], verb: str = "indexed", **more: Any
+) -> None:
+    """Write the file of `--report`: `{"indexed": 3, "skipped": [{"path": …, "reason": …}], …}`."""
+    if path is None:
+        return
+    left_out = [{"path": name, "reason": _without_path(name, why)} for name, why in skipped.items()]
+    with replacing(path) as part:
+        text = json_text({verb: done, "skipped": left_out, **more})
+        part.write_text(text, encoding="utf-8")
+
+
+def _without_path(name: str, reason: str) -> str:
+    """Turn "photos/rome/1.jpg is empty" into "it is empty", which other photos share."""
+    folder, found, rest = reason.partition(f"{name.rpartition('/')[2]} ")
+    return f"it {rest}" if found and (not folder or folder.endswith("/")) else reason
+
+
+# Reports of `solar duplicates` and `solar groups`.
+
+
+def default_place(source: str, kind: str) -> Path:
+    """The default file of a report: beside an index, where `solar serve` finds it."""
+    from solar.index.index import is_folder, report_place
+    from solar.storage.catalogue import is_index
+
+    index = is_folder(source) and is_index(Path(source))
+    return report_place(source, kind) if index else Path(f"{kind}.json")
+
+
+def how_to_look(source: str, kind: str, file: Path) -> str | None:
+    """A sentence with the command that shows a report in the web app; None without an index."""
+    from solar.index.index import is_folder, report_place
+    from solar.storage.catalogue import is_index
+
+    if is_folder(source) and not is_index(Path(source)):
+        return None
+    command = f"solar serve {shlex.quote(source)}"
+    if not is_folder(source) or file.absolute() != report_place(source, kind):
+        command += f" --{kind} {shlex.quote(str(file))}"
+    return f"`{command}` shows them in the browser."

@@ -1,69 +1,48 @@
-"""`solar search`: photos like a photo, or as words say."""
+"""`solar search`: find photos by a photo or a text, in an index or on a server."""
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solar.cli import options
 from solar.cli.completion import rerank_methods
 from solar.cli.help import METHODS
-from solar.cli.options import (
-    AllowedRoots,
-    Backend,
-    Boxes,
-    Csv,
-    Device,
-    Html,
-    Json,
-    LocalFeatures,
-    Model,
-    MovedPhotos,
-    Nearest,
-    VerifyTop,
-    boxes,
-)
+from solar.cli.printing import counted, print_json, say, show, warnings_as_sentences
+from solar.errors import SolarError
+from solar.files import refuse_places, replacing
 
 if TYPE_CHECKING:
+    from solar.client import Client, ServerPhoto
+    from solar.index.photo_index import PhotoIndex
     from solar.ranking.query import Part
+    from solar.ranking.verify import VerifySettings
     from solar.storage.types import Hit, Photo
 
 
 EXAMPLE = "Example: solar search photos.solar query.jpg --box 41,30,280,201 --html page.html"
 
-# What programs read of a hit, as JSON or as CSV.
+# Fields of a hit in JSON and CSV.
 _FACTS = ("path", "absolute", "score", "probability", "inliers", "same_scene", "threshold")
+# Parameters that need the index itself, not its server.
+_LOCAL = (
+    *("like", "unlike", "verify_top", "local_features", "backend", "model"),
+    *("device", "html", "photos", "roots"),
+)
 
 _JUDGED = "An indexed path or a file; repeatable."
 
 
 def search(
-    index: Annotated[
-        str,
-        typer.Argument(
-            metavar="INDEX",
-            help="A folder, milvus://host:port/collection, or the address of a running "
-            "`solar serve`: http://host:8000.",
-        ),
-    ],
-    queries: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PHOTO",
-            help="Query photos, whose embeddings are averaged: files, - for standard input, or "
-            "paths of indexed photos (name:rome/12.jpg if there is also a file of that "
-            "name).",
-        ),
-    ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(
-            help='Search by text, such as "a red door", alone or together with a photo. Needs an '
-            "index whose model understands text (CLIP, SigLIP).",
-        ),
-    ] = None,
-    k: Nearest = 10,
-    box: Boxes = None,
+    context: typer.Context,
+    index: Annotated[str, typer.Argument(metavar="INDEX")],
+    queries: Annotated[list[str] | None, typer.Argument(metavar="PHOTO")] = None,
+    text: str | None = None,
+    k: options.Nearest = 10,
+    box: options.Boxes = None,
     like: Annotated[
         list[str] | None,
         typer.Option(metavar="PHOTO", help=f"Find more like this photo. {_JUDGED}"),
@@ -81,189 +60,173 @@ def search(
             autocompletion=rerank_methods,
         ),
     ] = None,
-    no_rerank: Annotated[
-        bool, typer.Option("--no-rerank", help="Rank by similarity alone.")
-    ] = False,
-    verify_top: VerifyTop = 50,
-    local_features: LocalFeatures = None,
-    backend: Backend = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="Only photos with tag=night, path=rome/ (a prefix), width>=1024, …"),
-    ] = None,
-    near: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LAT,LON,DISTANCE",
-            help="Only photos taken near a position, such as 48.858,2.294,500m (degrees; m or km).",
-        ),
-    ] = None,
-    after: Annotated[
-        str | None, typer.Option(help="Only photos taken on or after a date, such as 2019-07-14.")
-    ] = None,
-    before: Annotated[
-        str | None, typer.Option(help="Only photos taken before a date, such as 2020.")
-    ] = None,
-    min_probability: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Only photos with at least this probability of showing the same place, such as "
-            "0.5.",
-        ),
-    ] = None,
-    model: Model = None,
-    include_self: Annotated[
-        bool, typer.Option("--include-self", help="Include the query itself if it is indexed.")
-    ] = False,
-    device: Device = None,
-    json: Json = False,
-    csv: Csv = None,
-    html: Html = None,
-    photos: MovedPhotos = None,
-    roots: AllowedRoots = None,
+    no_rerank: bool = False,
+    verify_top: options.VerifyTop = 50,
+    local_features: options.LocalFeatures = None,
+    backend: options.Backend = None,
+    where: list[str] | None = None,
+    near: Annotated[str | None, typer.Option(metavar="LAT,LON,DISTANCE")] = None,
+    after: str | None = None,
+    before: str | None = None,
+    min_probability: Annotated[float | None, typer.Option(min=0, max=1)] = None,
+    model: options.Model = None,
+    include_self: bool = False,
+    device: options.Device = None,
+    json: options.Json = False,
+    csv: options.Csv = None,
+    html: options.Html = None,
+    photos: options.MovedPhotos = None,
+    roots: options.AllowedRoots = None,
 ) -> None:
-    """Find photos of the same place or object, or by text."""
-    given = locals()
-    from solar.cli.server_search import found_by_server, is_server
-    from solar.errors import SolarError
-    from solar.files import refuse_places
+    """Find photos of the same place or object, or by text.
+
+    Options:
+        index: A folder, milvus://host:port/collection, or the address of a running `solar serve`:
+            http://host:8000.
+        queries: Query photos, whose embeddings are averaged: files, - for standard input, or paths
+            of indexed photos (name:rome/12.jpg if there is also a file of that name).
+        text: Search by text, such as "a red door", alone or together with a photo. Needs an index
+            whose model understands text (CLIP, SigLIP).
+        no_rerank: Rank by similarity alone.
+        where: Only photos with tag=night, path=rome/ (a prefix), width>=1024, …
+        near: Only photos taken near a position, such as 48.858,2.294,500m (degrees; m or km).
+        after: Only photos taken on or after a date, such as 2019-07-14.
+        before: Only photos taken before a date, such as 2020.
+        min_probability: Only photos with at least this probability of showing the same place, such
+            as 0.5.
+        include_self: Include the query itself if it is indexed.
+    """
+    from solar.images.known_roots import shown_roots
+    from solar.index import Index
+    from solar.ranking.query import with_words
     from solar.ranking.rerank import chosen
+    from solar.ranking.verify import VerifySettings
 
     if json and csv:
         raise SolarError("--json cannot be combined with --csv: give one of them.")
     refuse_places({"the table": csv, "the page": html})
-    conditions = [*(where or []), *_times(after, before)]
-    conditions += [] if near is None else [f"near={near}"]
-    asked = _parts([_query(query) for query in queries or []], box)
-    methods = chosen(rerank)
+    asked, methods = _parts(queries or [], box), chosen(rerank)
     if no_rerank and methods:
         raise SolarError(f"--no-rerank cannot be combined with {methods[0]}: give one of them.")
-    only = {"min_probability": min_probability, "where": conditions or None}
-    only = {name: value for name, value in only.items() if value is not None}
-    if is_server(index):
+    limits = {"taken>=": after, "taken<": before, "near=": near}
+    conditions = [f"{limit}{value}" for limit, value in limits.items() if value is not None]
+    filters = _without_none(
+        {"min_probability": min_probability, "where": [*(where or []), *conditions] or None}
+    )
+    known: Mapping[str, Photo | None] = {}
+    if index.startswith(("http://", "https://")):
+        if option := options.first_given(context, _LOCAL):
+            raise SolarError(f"A search on a server does not take {option}: leave it out.")
         order = methods if methods or no_rerank else None
-        options = {"text": text, "rerank": order, "filter": only, "include_self": include_self}
-        hits, known = found_by_server(index, asked, k, given, **options)
+        how = {"text": text, "rerank": order, "filter": filters, "include_self": include_self}
+        hits = _found_by_server(index, asked, k, _without_none(how))
+        known = {hit.path: hit.photo for hit in hits}
     else:
-        hits, known = _found_here(asked, methods, conditions, given)
-    _say_if_none(hits, only)
-    if csv is not None:
-        _write_csv([_facts(hit) for hit in hits], csv)
-    if json or (html is None and csv is None):
-        _tell(hits, text, known, json=json)
-
-
-def _found_here(
-    asked: "list[Part]", methods: list[str], conditions: list[str], given: Mapping[str, Any]
-) -> "tuple[list[Hit], Mapping[str, Photo]]":
-    """What an index finds, and what it knows of that, by name; writes the page of --html."""
-    from solar.cli.printing import say, warnings_as_sentences
-    from solar.images.known_roots import shown_roots
-    from solar.index import Index
-    from solar.index.index import need_vectors
-    from solar.ranking.query import with_words
-    from solar.ranking.verify import FRESH, VerifySettings
-
-    text, k, photos, html = (given[name] for name in ("text", "k", "photos", "html"))
-    every = with_words(asked or None, text)
-    opening = Index.open(given["index"], model=given["model"], device=given["device"])
-    with opening as opened, warnings_as_sentences():
-        if html is not None:
-            allowed = given["roots"] or []
-            shown_roots(opened.place, opened.roots, photos=photos, given=allowed)
-        note, fresh = "", None if methods else FRESH
-        if not methods and not given["no_rerank"]:
-            methods, why = opened.usual(every, photos=photos)
-            note = _note(methods, why)
-        verifying = VerifySettings(
-            top=given["verify_top"],
-            model=given["local_features"],
-            backend=given["backend"] or "torch",
-            fresh=fresh,
-            photos=photos,
+        settings = VerifySettings(
+            top=verify_top, model=local_features, backend=backend or "torch", photos=photos
         )
-        how: dict[str, Any] = {"text": text, "rerank": methods, "where": conditions}
-        how |= {name: given[name] for name in ("include_self", "min_probability")}
-        how["verify"] = verifying if "verify" in methods else None
-        if given["like"] or given["unlike"]:
-            how |= {name: given[name] or [] for name in ("like", "unlike")}
-            hits = need_vectors(opened).search_like(asked, k, **how)
-        else:
-            hits = opened.search_mean(asked, k, **how)
-        if note and hits:
-            say(note)
-        if html is not None:
-            from solar.files import replacing
-            from solar.show.search_page import ranking_page
-
-            page = ranking_page(opened, every, hits, photos=photos)
-            with replacing(html) as temporary:
-                temporary.write_text(page, encoding="utf-8")
-            say(f"{_counted(len(hits), 'photo')} → {html}")
-        known = opened.engine.find([hit.path for hit in hits]) if given["json"] else {}
-    return hits, known
-
-
-def _query(text: str) -> str | bytes:
-    if text != "-":
-        return text
-    import sys
-
-    return sys.stdin.buffer.read()
-
-
-def _parts(queries: list[str | bytes], box: list[str] | None) -> "list[Part]":
-    """Queries with their boxes."""
-    from solar.ranking.query import Part
-
-    return [Part(*pair) for pair in zip(queries, boxes(box, len(queries)), strict=True)]
-
-
-def _counted(count: int, one: str) -> str:
-    return f"{count} {one}{'s' * (count != 1)}"
-
-
-def _say_if_none(hits: "list[Hit]", only: Mapping[str, Any]) -> None:
-    """Say on standard error that a search with these filters has found nothing."""
-    from solar.cli.printing import say
-
+        how = {"text": text, "include_self": include_self, **filters}
+        if like or unlike:
+            how |= {"like": like or [], "unlike": unlike or []}
+        with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
+            if html is not None:
+                shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])
+            shown = with_words(asked or None, text)
+            order = None if not methods and not no_rerank else methods
+            hits = _found_here(opened, asked, shown, k, order, settings, how)
+            if html is not None:
+                _write_page(opened, shown, hits, html, photos)
+            if json:
+                known = opened.engine.find([hit.path for hit in hits])
     if not hits:
-        say("No photo matches these filters." if only else "Nothing found.")
-
-
-def _tell(
-    hits: "list[Hit]",
-    text: str | None,
-    known: "Mapping[str, Photo | None]",
-    *,
-    json: bool,
-) -> None:
-    """Print what was found, for people or for programs."""
-    from solar.cli.printing import print_json
-
+        say("No photo matches these filters." if filters else "Nothing found.")
+    if csv is not None:
+        _write_csv(hits, csv)
     if json:
-        told = {} if text is None else {"text": text}
-        rows = [_facts(hit) | _where_and_when(known.get(hit.path)) for hit in hits]
-        print_json([row | told for row in rows])
-    else:
+        texts = {} if text is None else {"text": text}
+        print_json([_facts(hit) | _where_and_when(known.get(hit.path)) | texts for hit in hits])
+    elif html is None and csv is None:
         _print(hits)
 
 
-def _times(after: str | None, before: str | None) -> list[str]:
-    return [
-        condition
-        for condition, given in ((f"taken>={after}", after), (f"taken<{before}", before))
-        if given is not None
+def _found_here(
+    index: "PhotoIndex",
+    asked: "list[Part]",
+    shown: Any,
+    k: int,
+    methods: list[str] | None,
+    verify: "VerifySettings",
+    how: dict[str, Any],
+) -> "list[Hit]":
+    """The hits of an index, re-ranked by default (and said so) if `methods` is None."""
+    from dataclasses import replace
+
+    from solar.index.index import need_vectors
+    from solar.ranking.verify import FRESH
+
+    note = ""
+    if methods is None:
+        verify = replace(verify, fresh=FRESH)
+        methods, why = index.usual(shown, photos=verify.photos)
+        if methods:
+            note = "Re-ranked by matching points; --no-rerank ranks by similarity alone."
+        elif why:
+            note = f"Not re-ranked by matching points: {why}"
+    how |= {"rerank": methods, "verify": verify if "verify" in methods else None}
+    if "like" in how:
+        hits = need_vectors(index).search_like(asked, k, **how)
+    else:
+        hits = index.search_mean(asked, k, **how)
+    if note and hits:
+        say(note)
+    return hits
+
+
+def _found_by_server(
+    address: str, asked: "Sequence[Part]", k: int, how: dict[str, Any]
+) -> "list[Hit]":
+    """The hits of a server, with the photos as it knows them."""
+    from solar.client import Client
+
+    client = Client(address, os.environ.get("SOLAR_TOKEN") or None)
+    photos = [_query_photo(client, part.photo) for part in asked]
+    boxes = [None if part.box is None else list(part.box) for part in asked]
+    further = [
+        _without_none({"photo": photo["id"], "box": box})
+        for photo, box in list(zip(photos, boxes, strict=True))[1:]
     ]
+    first, box = (photos[0], boxes[0]) if asked else (None, None)
+    return client.search(first, k, box=box, further=further, **how)
 
 
-def _note(methods: list[str], why: str) -> str:
-    """What to tell of the ranking that nobody asked for."""
-    if methods:
-        return "Re-ranked by matching points; --no-rerank ranks by similarity alone."
-    return f"Not re-ranked by matching points: {why}" if why else ""
+def _query_photo(client: "Client", query: Any) -> "ServerPhoto":
+    """A query on the server: files and bytes are uploaded, indexed photos found by their paths."""
+    from solar.index.photo_index import BY_NAME
+
+    if isinstance(query, bytes):
+        return client.upload(query)
+    if not query.startswith(BY_NAME) and os.path.exists(query):  # noqa: PTH110 (any text may come)
+        return client.upload(query)
+    name = query.removeprefix(BY_NAME)
+    for photo in client.photos(name=name)["photos"]:
+        if photo["name"] == name:
+            return photo
+    raise SolarError(
+        f"{name} is neither a file nor a photo in the index at {client.address}: check its path."
+    )
+
+
+def _parts(queries: list[str], box: list[str] | None) -> "list[Part]":
+    """Queries, - read from standard input, with their boxes."""
+    from solar.ranking.query import Part
+
+    photos = [sys.stdin.buffer.read() if query == "-" else query for query in queries]
+    cuts = options.boxes(box, len(queries))
+    return [Part(*pair) for pair in zip(photos, cuts, strict=True)]
+
+
+def _without_none(how: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in how.items() if value is not None}
 
 
 def _facts(hit: "Hit") -> dict[str, Any]:
@@ -274,11 +237,19 @@ def _where_and_when(photo: "Photo | None") -> dict[str, Any]:
     return {name: getattr(photo, name, None) for name in ("taken", "position", "camera")}
 
 
-def _write_csv(rows: list[dict[str, Any]], file: Path) -> None:
-    import csv
+def _write_page(
+    index: "PhotoIndex", queries: Any, hits: "list[Hit]", file: Path, photos: Path | None
+) -> None:
+    from solar.show.search_page import ranking_page
 
-    from solar.cli.printing import say
-    from solar.files import replacing
+    page = ranking_page(index, queries, hits, photos=photos)
+    with replacing(file) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    say(f"{counted(len(hits), 'photo')} → {file}")
+
+
+def _write_csv(hits: "list[Hit]", file: Path) -> None:
+    import csv
 
     with (
         replacing(file) as temporary,
@@ -286,21 +257,17 @@ def _write_csv(rows: list[dict[str, Any]], file: Path) -> None:
     ):
         table = csv.writer(out)
         table.writerow(["rank", *_FACTS])
-        table.writerows([rank, *row.values()] for rank, row in enumerate(rows, 1))
-    say(f"{_counted(len(rows), 'photo')} → {file}")
+        table.writerows([rank, *_facts(hit).values()] for rank, hit in enumerate(hits, 1))
+    say(f"{counted(len(hits), 'photo')} → {file}")
 
 
 def _print(hits: "list[Hit]") -> None:
-    from solar.cli.printing import output
-    from solar.errors import printable
     from solar.matching.match import compared
 
-    console = output()
     rated = any(hit.probability is not None for hit in hits)
     verified = any(hit.inliers is not None for hit in hits)
     for hit in hits:
         probable = "" if hit.probability is None else f"{100 * hit.probability:.0f} %"
         scene = compared(hit.inliers, hit.threshold)
         columns = (f"{probable:>5}  " if rated else "") + (f"{scene:<26}  " if verified else "")
-        shown = f"{hit.score:.4f}  {columns}{printable(hit.path)}"
-        console.print(shown, markup=False, soft_wrap=True)
+        show(f"{hit.score:.4f}  {columns}{hit.path}")

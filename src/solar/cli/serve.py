@@ -7,107 +7,61 @@ import typer
 
 from solar.cli.completion import photo_models
 from solar.cli.options import AllowedRoots, Device, Model, ServedPhotos
-from solar.cli.printing import output, say
+from solar.cli.printing import show
 from solar.web.settings import WebSettings
 
 EXAMPLE = "Example: solar serve photos.solar --port 8000"
 
 
 def serve(
-    index: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INDEX",
-            help="A folder, or milvus://host:port/collection; several share one server.",
-        ),
-    ],
+    index: Annotated[list[str], typer.Argument(metavar="INDEX")],
     model: Model = None,
     compare_model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Another model to compare with, or an index of the same photos built with it. "
-            "For a new model, the embeddings of all photos are computed first.",
-            autocompletion=photo_models,
-        ),
+        list[str] | None, typer.Option(metavar="MODEL", autocompletion=photo_models)
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
-    ] = 8000,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
     photos: ServedPhotos = None,
     roots: AllowedRoots = None,
-    duplicates: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="REPORT",
-            help="Report of `solar duplicates` to review; default: photos.duplicates.json beside "
-            "photos.solar, if it exists.",
-            show_default=False,
-        ),
-    ] = None,
-    groups: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Albums of `solar groups`; default: photos.groups.json beside photos.solar, if "
-            "it exists.",
-            show_default=False,
-        ),
-    ] = None,
-    labels: Annotated[
-        bool | None,
-        typer.Option(
-            "--folder-labels/--no-folder-labels",
-            help="Whether folder names are labels; auto-detected by default.",
-        ),
-    ] = None,
-    writable: Annotated[
-        bool,
-        typer.Option(help="Let visitors add photos, remove photos from the index, and update it."),
-    ] = False,
-    originals: Annotated[
-        bool,
-        typer.Option(help="Let visitors download the files themselves, with their EXIF."),
-    ] = False,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="SOLAR_TOKEN", help="Access token required from visitors.", show_default=False
-        ),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="A host name that this server answers to; repeatable.")
-    ] = None,
-    root_path: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH", help="URL path that the app is served under, such as /photos."
-        ),
-    ] = WebSettings.root_path,
-    proxies: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trusted-proxy",
-            metavar="ADDRESS",
-            help="Address or network of a reverse proxy whose X-Forwarded-For is trusted.",
-        ),
-    ] = None,
-    rate: Annotated[
-        float, typer.Option(min=0, help="Requests per second per visitor; 0 for no limit.")
-    ] = WebSettings.rate,
-    queue: Annotated[
-        int, typer.Option(min=1, help="Maximum number of waiting searches.")
-    ] = WebSettings.queue,
+    duplicates: Annotated[Path | None, typer.Option(metavar="REPORT", show_default=False)] = None,
+    groups: Annotated[Path | None, typer.Option(metavar="FILE", show_default=False)] = None,
+    labels: Annotated[bool | None, typer.Option("--folder-labels/--no-folder-labels")] = None,
+    writable: Annotated[bool, typer.Option()] = False,
+    originals: Annotated[bool, typer.Option()] = False,
+    token: Annotated[str | None, typer.Option(envvar="SOLAR_TOKEN", show_default=False)] = None,
+    allow_host: list[str] | None = None,
+    root_path: Annotated[str, typer.Option(metavar="PATH")] = WebSettings.root_path,
+    proxies: Annotated[list[str] | None, typer.Option("--trusted-proxy", metavar="ADDRESS")] = None,
+    rate: Annotated[float, typer.Option(min=0)] = WebSettings.rate,
+    queue: Annotated[int, typer.Option(min=1)] = WebSettings.queue,
     device: Device = None,
-    open_browser: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
-    ] = False,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open")] = False,
 ) -> None:
     """Serve one or more indexes as a web app.
 
     Search with a photo or a box in it, see attention maps and matching points,
     compare rankings, browse a 2-D map of the collection, review duplicates.
+
+    Options:
+        index: A folder, or milvus://host:port/collection; several share one server.
+        compare_model: Another model to compare with, or an index of the same photos built with it.
+            For a new model, the embeddings of all photos are computed first.
+        host: The address to listen on.
+        port: Port to listen on; 0 picks a free one.
+        duplicates: Report of `solar duplicates` to review; default: photos.duplicates.json beside
+            photos.solar, if it exists.
+        groups: Albums of `solar groups`; default: photos.groups.json beside photos.solar, if it
+            exists.
+        labels: Whether folder names are labels; auto-detected by default.
+        writable: Let visitors add photos, remove photos from the index, and update it.
+        originals: Let visitors download the files themselves, with their EXIF.
+        token: Access token required from visitors.
+        allow_host: A host name that this server answers to; repeatable.
+        root_path: URL path that the app is served under, such as /photos.
+        proxies: Address or network of a reverse proxy whose X-Forwarded-For is trusted.
+        rate: Requests per second per visitor; 0 for no limit.
+        queue: Maximum number of waiting searches.
+        open_browser: Open the page in a browser.
     """
     from solar.web.serving import serve as run
 
@@ -120,7 +74,7 @@ def serve(
         host=host,
         port=port,
         open_browser=open_browser,
-        say=lambda sentence: say(sentence, to=output()),
+        say=show,
         photos=photos,
         duplicates=duplicates,
         groups=groups,

@@ -17,18 +17,8 @@ EXAMPLE = (
 
 
 def train(
-    recipe: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RECIPE",
-            help="A YAML file, or the name of a bundled recipe.",
-            autocompletion=recipes,
-        ),
-    ],
-    settings: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Overrides, such as loss.margin=0.9."),
-    ] = None,
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", autocompletion=recipes)],
+    settings: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE")] = None,
     run: Run = None,
     resume: Resume = False,
     device: Device = None,
@@ -38,6 +28,10 @@ def train(
 
     The default folder is runs/RECIPE. With several GPUs:
     torchrun --nproc-per-node 4 -m solar train …
+
+    Options:
+        recipe: A YAML file, or the name of a bundled recipe.
+        settings: Overrides, such as loss.margin=0.9.
     """
     from solar.training import train as work
 

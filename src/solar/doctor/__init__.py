@@ -1,4 +1,4 @@
-"""What works on this machine, in words that can be pasted into a bug report."""
+"""What works on this machine, as a report to paste into a bug report."""
 
 from solar.doctor.report import Report, examine
 

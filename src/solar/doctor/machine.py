@@ -1,4 +1,4 @@
-"""The machine: system, processor, memory, graphics cards and cache, without names of people."""
+"""Facts about this machine: processor, memory, GPUs and cache, without personal names."""
 
 import getpass
 import os
@@ -14,18 +14,18 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 
 
 def processor() -> str:
-    """The processor as it calls itself."""
+    """The processor's name."""
     return _line("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
 
 
 def cores() -> tuple[int, int]:
-    """Cores that this process may use, and those of the machine."""
+    """Cores available to this process, and of the machine."""
     every = os.cpu_count() or 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every, every
 
 
 def memory() -> tuple[int | None, int | None]:
-    """Bytes of memory that this process may use, and that are free; None if unknown."""
+    """Bytes of memory available to this process, and free; None if unknown."""
     try:
         limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, ValueError, OSError):  # not on Windows
@@ -38,7 +38,7 @@ def memory() -> tuple[int | None, int | None]:
 
 
 def nvidia_cards() -> list[str]:
-    """Graphics cards by NVIDIA's own tool, whether or not torch can use them."""
+    """The GPUs that nvidia-smi lists, whether or not torch can use them."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
@@ -48,7 +48,7 @@ def nvidia_cards() -> list[str]:
 
 
 def cache_state(path: Path) -> str:
-    """Where downloads go, what is there, how much is free, and whether it can be written."""
+    """The cache folder, its size, free space, and whether it is writable."""
     sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
     nearest = next((one for one in (path, *path.parents) if one.is_dir()), Path("/"))
     try:
@@ -62,12 +62,12 @@ def cache_state(path: Path) -> str:
 
 
 def size_text(count: int) -> str:
-    """Bytes for people."""
+    """A number of bytes, in MiB or GiB."""
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
 def shareable(text: str) -> str:
-    """A text without the home folder, the user's name in other paths, and the machine's name."""
+    """Remove the home folder, the user's name in other paths, and the machine's name."""
     home = os.environ.get("HOME") or os.environ.get("USERPROFILE") or "~"
     for written in sorted({home, os.path.realpath(home)} - {"/", "~"}, key=len, reverse=True):
         text = re.sub(rf"{re.escape(written)}(?![\w.-])", "~", text)
@@ -78,7 +78,7 @@ def shareable(text: str) -> str:
 
 
 def _line(path: str, what: str) -> str:
-    """The value in the line of a system file that begins with `what`; "" if there is none."""
+    """The value in the line of a system file that starts with `what`, or ""."""
     with suppress(OSError):
         for line in Path(path).read_text(encoding="utf-8").splitlines():
             if line.startswith(what):

@@ -1,4 +1,4 @@
-"""Tries things out in a process of its own: a broken package may print, hang or end its process."""
+"""Trying things out in another process: a broken package may print, hang or end its process."""
 
 import json
 import os
@@ -21,7 +21,7 @@ _LONGEST = 300  # letters of an error
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of a try: whether nothing was raised, why it does not work, what it returned."""
+    """The outcome of a task: whether it worked, otherwise the error; and what it returned."""
 
     works: bool
     text: str = ""
@@ -29,10 +29,10 @@ class Attempt:
 
 
 def attempt(tasks: Sequence[str], seconds: float = SECONDS) -> dict[str, Attempt]:
-    """Do tasks one after the other in another process, which may take that many seconds.
+    """Run tasks one after the other in another process with a time limit.
 
-    A task is a module to import, or `module:function` to call, whose result is sent as JSON. Where
-    one ends or hangs the process, the next ones get a new one.
+    A task is a module to import, or `module:function` to call, whose result is sent as JSON. If a
+    task ends or hangs the process, the next tasks get a new process.
     """
     answers: dict[str, Attempt] = {}
     waiting = list(tasks)
@@ -46,57 +46,50 @@ def attempt(tasks: Sequence[str], seconds: float = SECONDS) -> dict[str, Attempt
 
 
 def work(answers: Path, tasks: Sequence[str]) -> None:
-    """What the other process does: append an answer, a line each."""
+    """Run tasks in this process; append one line of JSON per task to the file."""
     with answers.open("a", encoding="utf-8") as file:
         for task in tasks:
             works, text, value = True, "", None
+            module, _, function = task.partition(":")
             try:
-                module, _, function = task.partition(":")
                 found = import_module(module)
                 value = getattr(found, function)() if function else None
-            except BaseException as error:  # SystemExit is no better than others here
-                said = " ".join(str(error).split())
-                said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
-                if not isinstance(error, SolarError):
-                    said = f"{type(error).__name__}: {said}".removesuffix(": ")
-                works, text = False, said
+            except BaseException as error:  # also SystemExit
+                kind = "" if isinstance(error, SolarError) else f"{type(error).__name__}: "
+                text = " ".join(f"{kind}{error}".split()).removesuffix(":")
+                works, text = False, text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
             file.write(json.dumps([works, text, value]) + "\n")
             file.flush()
 
 
 def _run(tasks: Sequence[str], seconds: float) -> tuple[list[Attempt], str]:
-    """The answers that a process gave, and how it ended."""
-    code = "import sys, pathlib; from solar.doctor.probe import work; "
-    code += "work(pathlib.Path(sys.argv[1]), sys.argv[2:])"
+    """The answers of a process, and how it ended."""
+    program = "import sys, pathlib; from solar.doctor.probe import work; "
+    program += "work(pathlib.Path(sys.argv[1]), sys.argv[2:])"
     with tempfile.TemporaryDirectory() as folder:
         answers = Path(folder) / "answers"
         answers.touch()
         try:
             done = subprocess.run(
-                [sys.executable, "-P", "-c", code, str(answers), *tasks],
-                # The same packages that this process would see, wherever they are.
+                [sys.executable, "-P", "-c", program, str(answers), *tasks],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 timeout=seconds,
             )
-            code = str(done.returncode)
-            end = f"it ended the process with exit code {code}"
-            if done.returncode < 0:
-                end = f"it ended the process with {signal.Signals(-done.returncode).name}"
+            code = done.returncode
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            end = f"it ended the process with {how}"
         except subprocess.TimeoutExpired:
             end = f"it did not finish within {seconds:.0f} s"
-        # A process that was killed may have left half a line.
+        # A killed process may leave half a line.
         whole = answers.read_text(encoding="utf-8").rpartition("\n")[0]
         return [Attempt(*json.loads(line)) for line in whole.splitlines()], end
 
 
-# The tasks.
-
-
 def devices() -> dict[str, Any]:
-    """What torch can compute on."""
+    """The devices of torch."""
     import torch
 
     from solar.models.inference import best_device
@@ -115,7 +108,7 @@ def devices() -> dict[str, Any]:
 
 
 def photo_formats() -> list[str]:
-    """Formats of photos that depend on how Pillow was built or extended, and can be read."""
+    """Readable photo formats, among those that depend on how Pillow was built or extended."""
     from importlib.util import find_spec
 
     from PIL import features
@@ -126,10 +119,7 @@ def photo_formats() -> list[str]:
 
 
 def self_test() -> str:
-    """Describe two generated photos, index them, and find one of them again.
-
-    Returns what was done and where; a SolarError if something else was found.
-    """
+    """Describe two generated photos, index them, and find one of them again."""
     from time import perf_counter
 
     from solar.demo.toy import landmark

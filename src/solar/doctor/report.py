@@ -1,15 +1,17 @@
-"""The report: what matters when something does not work, as text or as JSON."""
+"""The report of `solar doctor`: packages, devices, models and a self-test, as text or as JSON."""
 
 import os
 import platform
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 from solar import __version__
 from solar.doctor import machine
 from solar.doctor.machine import size_text
-from solar.doctor.packages import EXTRAS, PACKAGES, Package, examined, install_line
 from solar.doctor.probe import Attempt, attempt
 
 # Environment variables that change how solar works; none of them is a secret.
@@ -24,29 +26,100 @@ _DEVICES, _FORMATS, _SELF_TEST = (
     f"solar.doctor.probe:{task}" for task in ("devices", "photo_formats", "self_test")
 )
 
+# Per extra ("" for required packages): its purpose, and its packages as pip calls them.
+_EXTRAS = {
+    "": (
+        "",
+        "torch numpy pillow pillow-heif safetensors faiss-cpu opencv-python-headless typer rich "
+        "platformdirs filelock threadpoolctl",
+    ),
+    "web": ("the web app of `solar serve`", "fastapi uvicorn python-multipart prometheus_client"),
+    "train": ("training from recipes, with curves in TensorBoard", "pyyaml tensorboard"),
+    "show": ("plots of training curves and sweeps", "matplotlib"),
+    "export": (
+        "ONNX export, and embeddings with ONNX Runtime or OpenVINO",
+        "onnx onnxscript onnxruntime openvino",
+    ),
+    "gpu": ("decoding photos on a CUDA device, with `--fast`", "torchvision"),
+    "dask": ("computing embeddings on a Dask cluster", "dask distributed"),
+    "milvus": (
+        "indexes on a Milvus server",
+        "pymilvus" if sys.platform == "win32" else "pymilvus milvus-lite",
+    ),
+    "parquet": ("embeddings as Parquet files, for other tools", "pyarrow"),
+    "sfm": ("structure from motion: COLMAP databases and hloc files", "pycolmap h5py"),
+    "backbones": ("pretrained backbones and models from the Hugging Face Hub", "transformers"),
+}
+EXTRAS = {extra: purpose for extra, (purpose, _) in _EXTRAS.items() if extra}
+"""The purpose of each extra."""
+
+# Names of modules that are not the package's name with underscores.
+_MODULES = {
+    "pillow": "PIL.Image",
+    "safetensors": "safetensors.torch",
+    "faiss-cpu": "faiss",
+    "opencv-python-headless": "cv2",
+    "pyyaml": "yaml",
+}
+
 Rows = dict[str, str]
-"""What was found, by what it is called."""
+"""Facts by name."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package and its state.
+
+    Attributes:
+        name: As pip calls it.
+        module: As Python calls it.
+        extra: The extra that installs it; "" if it is required.
+        state: `works`, `installed` (not tried), `missing` or `broken`.
+        why: The error of importing a broken one.
+    """
+
+    name: str
+    module: str
+    extra: str = ""
+    version: str = ""
+    state: str = ""
+    why: str = ""
+
+    @property
+    def installed(self) -> bool:
+        """Whether it can be found; it is not imported."""
+        try:
+            return find_spec(self.module.partition(".")[0]) is not None
+        except (ImportError, ValueError):  # half removed
+            return False
+
+
+PACKAGES = tuple(
+    Package(name, _MODULES.get(name, name.replace("-", "_")), extra)
+    for extra, (_, names) in _EXTRAS.items()
+    for name in names.split()
+)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found.
+    """The findings.
 
     Attributes:
-        problems: Sentences about what solar cannot work without, the cause before what follows.
-        sections: Their rows by title.
+        problems: Sentences about what solar cannot work without, causes before their effects.
+        sections: Facts by title.
     """
 
     problems: list[str]
     sections: dict[str, Rows]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it for a program."""
+        """The report for `--json`."""
         facts = {"works": not self.problems, "problems": self.problems, "solar": __version__}
         return facts | self.sections
 
     def to_text(self) -> str:
-        """All of it for a person, to be pasted where help is asked for."""
+        """The report as text, to be pasted into a request for help."""
         lines = [f"solar {__version__}"]
         for title, rows in self.sections.items():
             wide = max(map(len, rows), default=0)
@@ -55,16 +128,13 @@ class Report:
 
 
 def examine(*, quick: bool = False) -> Report:
-    """Look at everything that matters when something does not work. It never raises.
-
-    With `quick` it only looks at what is installed: it imports nothing, and describes no photo.
-    """
+    """Examine the installation; never raises. With `quick`, nothing is imported or run."""
     answers: dict[str, Attempt] = {}
     if not quick:
         here = [package for package in PACKAGES if package.installed]
         needed = [package.module for package in here if not package.extra]
         optional = [package.module for package in here if package.extra]
-        # Apart, because a photo is described without what is optional.
+        # Separate processes: the self-test must not depend on optional packages.
         tried = attempt([*needed, _SELF_TEST, _DEVICES, _FORMATS]) | attempt(optional)
         answers = {t: replace(one, text=machine.shareable(one.text)) for t, one in tried.items()}
     packages = [examined(package, answers.get(package.module)) for package in PACKAGES]
@@ -77,6 +147,21 @@ def examine(*, quick: bool = False) -> Report:
         "Self-test": _test_rows(test, answers.get(_FORMATS)),
     }
     return Report(problems(packages, test), {t: rows for t, rows in sections.items() if rows})
+
+
+def examined(package: Package, answer: Attempt | None) -> Package:
+    """The state of a package; `answer` is the result of importing it, if that was tried."""
+    if not package.installed:
+        return replace(package, state="missing")
+    version = _version(package)
+    if answer is None or answer.works:
+        return replace(package, version=version, state="works" if answer else "installed")
+    return replace(package, version=version, state="broken", why=answer.text)
+
+
+def install_line(extra: str = "") -> str:
+    """The command that installs an extra, or the package itself."""
+    return f'pip install "solar-retrieval[{extra}]"' if extra else "pip install solar-retrieval"
 
 
 def problems(packages: Sequence[Package], test: Attempt | None) -> list[str]:
@@ -92,7 +177,7 @@ def problems(packages: Sequence[Package], test: Attempt | None) -> list[str]:
 
 
 def package_sections(packages: Sequence[Package]) -> dict[str, Rows]:
-    """Packages that are needed, optional ones that are installed, and extras that lack some."""
+    """Required packages, installed optional ones, and extras with missing packages."""
     optional = [p for p in packages if p.extra and p.state != "missing"]
     lacking: dict[str, list[str]] = {}
     for package in packages:
@@ -109,7 +194,7 @@ def package_sections(packages: Sequence[Package]) -> dict[str, Rows]:
 
 
 def device_rows(answer: Attempt | None, cards: Sequence[str]) -> Rows:
-    """What torch can compute on, and why it uses no card that is there."""
+    """The devices of torch, and why it does not use a GPU that is there."""
     rows = {f"card {number}": card for number, card in enumerate(cards)}
     if answer is None:
         return rows
@@ -166,9 +251,17 @@ def _test_rows(test: Attempt | None, formats: Attempt | None) -> Rows:
 
 
 def _state(package: Package) -> str:
-    """What to say of a package after its name."""
+    """The predicate of a sentence about a package."""
     if package.state == "missing":
         return f"is missing: {install_line(package.extra)}"
     if package.state == "broken":
         return f"is broken ({package.why}): pip install --force-reinstall {package.name}"
     return f"{package.version} {package.state}"
+
+
+def _version(package: Package) -> str:
+    try:
+        return metadata.version(package.name)
+    except metadata.PackageNotFoundError:  # `faiss-gpu` provides the same module, for example
+        others = metadata.packages_distributions().get(package.module.partition(".")[0], [])
+        return metadata.version(others[0]) if others else ""

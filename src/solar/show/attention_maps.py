@@ -1,17 +1,20 @@
-"""Attention maps of locations of a photo, and the paper's figure of them."""
+"""Attention maps of locations of a photo, and pictures of them, such as the paper's figure 3."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import cos, pi, sin
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw
 
+from solar.arrays import Floats
 from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images import Box, Source, crop, read_image
-from solar.show.attention_figure import AttentionMaps, draw_figure
 from solar.show.attention_source import (
     AttentionSource,
     Location,
@@ -19,11 +22,89 @@ from solar.show.attention_source import (
     check_locations,
     check_model,
 )
+from solar.show.colours import INK, PAPER, SOFT, Colour, colour, wide, write
 
 if TYPE_CHECKING:
     from solar.models import Model
-if TYPE_CHECKING:
-    from solar.models import Model
+
+SIDE = 32
+"""Width and height of a patch in pixels."""
+
+FOUR: tuple[Location, ...] = ((10, 10), (22, 10), (10, 22), (22, 22))
+"""Locations in a patch whose attention is drawn by default."""
+
+# Distinct from each other and from the colours of a map; letters help where colours do not.
+STARS: tuple[Colour, ...] = ((255, 70, 165), (40, 190, 255), (90, 215, 90), (160, 125, 255))
+
+_FINE = 4  # stars are drawn larger and reduced, which smooths them
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMaps:
+    """Attention maps of locations of a photo. A notebook shows them as a picture.
+
+    Attributes:
+        photo: Upright.
+        at: The locations, in pixels of the photo.
+        layer: Number of the layer.
+        maps: (n, h, w) over the cells of the layer; each map sums to one.
+        extent: Width and height of the photo in cells; the last may be cut.
+    """
+
+    photo: Image.Image
+    at: tuple[Location, ...]
+    layer: int
+    maps: Floats
+    extent: tuple[float, float]
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def enlarged(self, size: tuple[int, int] | None = None) -> Floats:
+        """The maps at the photo's (width, height) or another, bilinearly: (n, height, width)."""
+        return np.stack([self._enlarge(one, size or self.photo.size) for one in self.maps])
+
+    def _enlarge(self, one: Floats, size: tuple[int, int]) -> Floats:
+        box = (0.0, 0.0, *self.extent)
+        resized = Image.fromarray(one).resize(size, Image.Resampling.BILINEAR, box=box)
+        return np.asarray(resized)
+
+    def overlay(
+        self,
+        number: int = 0,
+        *,
+        opacity: float = 0.65,
+        colours: str = "ember",
+        star: bool = True,
+        size: tuple[int, int] | None = None,
+    ) -> Image.Image:
+        """The map of location `number` over the photo, the location marked with a star.
+
+        Args:
+            number: Index of the location.
+            opacity: Of the map, 0 to 1.
+            colours: One of `solar.show.colours.COLOURS`.
+            star: Whether to mark the location.
+            size: Width and height. Default: those of the photo.
+        """
+        photo = _sized(self.photo, size or self.photo.size)
+        coloured = colour(self._enlarge(self.maps[number], photo.size), colours)
+        picture = Image.blend(photo, Image.fromarray(coloured), opacity)
+        if star:
+            place = _scaled(self.at[number], self.photo.size, photo.size)
+            draw_star(picture, place, STARS[number % len(STARS)])
+        return picture
+
+    def figure(
+        self, *, opacity: float = 0.65, colours: str = "ember", cell: int = 320
+    ) -> Image.Image:
+        """The photo with its locations, and the map of each: `draw_figure` of this photo alone."""
+        return draw_figure([[self]], opacity=opacity, colours=colours, cell=cell)
+
+    def _repr_png_(self) -> bytes:
+        encoded = io.BytesIO()
+        self.figure().save(encoded, "PNG")
+        return encoded.getvalue()
 
 
 def attention(
@@ -46,7 +127,7 @@ def attention(
         model: A retrieval network with attention; or a patch network, with a patch as `image`.
         image: A path, encoded bytes, a PIL image or an array.
         at: One location or several, (x, y) in pixels of the upright photo.
-        layer: 3, 4 or 5 (to 6 in a patch network); the last that has attention if not given.
+        layer: 3, 4 or 5 (to 6 in a patch network). Default: the last that has attention.
         size: The shorter side is resized to this, as published.
         picture_scale: Draw the smoother attention of the paper's figures; if False, that of the
             embeddings.
@@ -69,7 +150,7 @@ def attention(
 def see(
     source: AttentionSource, photo: Image.Image, at: Sequence[Location], layer: int | None = None
 ) -> AttentionMaps:
-    """The maps of some locations of a photo that a network has run over already."""
+    """The maps of locations of a photo, from one run of the network."""
     number = max(source.layers) if layer is None else layer
     return AttentionMaps(photo, tuple(at), number, source.rows(at, layer), source.extent(layer))
 
@@ -89,11 +170,10 @@ def draw_photos(
     Args:
         model: A network with attention.
         images: Photos, one below the other.
-        at: Locations in pixels of every photo; if not given, `AttentionSource.notable` finds four.
-        layer: Only this one; all that have attention if not given.
-        size: The shorter side is resized to this, as published.
-        picture_scale: Draw the smoother attention of the paper's figures; if False, that of the
-            embeddings.
+        at: Locations in pixels of every photo. Default: four by `AttentionSource.notable`.
+        layer: Default: all that have attention.
+        size: As for `attention`.
+        picture_scale: As for `attention`.
         **style: For `draw_figure`.
     """
     blocks = []
@@ -118,16 +198,11 @@ def _locations(at: Location | Sequence[Location]) -> list[Location]:
     return [(float(x), float(y)) for x, y in found]
 
 
-SIDE = 32
-FOUR: tuple[Location, ...] = ((10, 10), (22, 10), (10, 22), (22, 22))
-"""Locations whose attention is drawn by default."""
-
-
 def read_patch(source: Source, *, number: int = 0, box: Box | None = None) -> Image.Image:
-    """Read one grey patch and bring it to 32 × 32; a SolarError if there is no such patch.
+    """Read a grey patch, resized to 32 × 32; a SolarError if there is no such patch.
 
-    The source is a square patch, a strip of patches one below the other (as HPatches has them), of
-    which `number` counts from 0, or a photo with a box: x1, y1, x2, y2 in pixels.
+    The source is a square patch, patch `number` (from 0) of a vertical strip as in HPatches, or
+    a box of a photo.
     """
     picture = read_image(source)
     name = "The picture" if isinstance(source, bytes | Image.Image) else str(source)
@@ -154,10 +229,114 @@ def draw_patches(
     cell: int = 130,
     **options: Any,
 ) -> Image.Image:
-    """Draw attention maps of locations of patches, one line per layer; two patches side by side.
+    """Draw attention maps of patches from `read_patch`, two patches side by side.
 
-    Patches are 32 × 32 each, from `read_patch`: in the paper a patch and its correspondence.
-    Further options are those of `draw_photos`.
+    In the paper these are a patch and its correspondence. Options are those of `draw_photos`.
     """
     check_locations(at, (SIDE, SIDE))
     return draw_photos(model, patches, at, cell=cell, across=2, **options)
+
+
+def draw_figure(
+    blocks: Sequence[Sequence[AttentionMaps]],
+    *,
+    opacity: float = 0.65,
+    colours: str = "ember",
+    cell: int = 320,
+    across: int = 1,
+) -> Image.Image:
+    """Draw photos with their locations marked, and beside each the maps, as in the paper's Fig. 3.
+
+    Args:
+        blocks: The maps of each photo: one per layer, of the same locations.
+        opacity: Of the maps, 0 to 1.
+        colours: One of `solar.show.colours.COLOURS`.
+        cell: Width of a map in pixels.
+        across: How many photos are side by side.
+    """
+    gap = max(4, cell // 20)
+    pictures = [_block(layers, opacity, colours, cell) for layers in blocks]
+    lines = [pictures[first : first + across] for first in range(0, len(pictures), across)]
+    width = max(sum(block.width + 3 * gap for block in line) for line in lines) - 3 * gap
+    height = sum(max(block.height for block in line) + 2 * gap for line in lines) - 2 * gap
+    figure = Image.new("RGB", (width + 2 * gap, height + 2 * gap), PAPER)
+    y = gap
+    for line in lines:
+        x = gap
+        for block in line:
+            figure.paste(block, (x, y))
+            x += block.width + 3 * gap
+        y += max(block.height for block in line) + 2 * gap
+    return figure
+
+
+def draw_star(
+    picture: Image.Image, at: Location, fill: Colour, letter: str = "", radius: float | None = None
+) -> None:
+    """Draw a star with a white and a dark edge, visible on any ground, and a letter beside it.
+
+    The default radius is a fortieth of the picture's longer side.
+    """
+    radius = radius or max(5.0, max(picture.size) / 40)
+    side = round(2 * radius) + 1
+    for edge, paint in ((1.0, INK), (0.88, PAPER), (0.7, fill)):
+        mask = Image.new("L", (side * _FINE, side * _FINE))
+        middle = mask.width / 2
+        ImageDraw.Draw(mask).polygon(_star(middle, middle * edge, sharp=0.38 + 0.12 * edge), 255)
+        small = mask.resize((side, side), Image.Resampling.BOX)
+        corner = round(at[0] - side / 2), round(at[1] - side / 2)
+        picture.paste(paint, corner, small)
+    if letter:
+        text = max(10, round(1.3 * radius))
+        x = at[0] + radius
+        if x + wide(letter, text) > picture.width:
+            x = at[0] - radius - wide(letter, text)
+        y = min(max(at[1] - 0.7 * text, 0), picture.height - 1.3 * text)
+        _write_on_photo(picture, (round(x), round(y)), letter, text)
+
+
+def _block(layers: Sequence[AttentionMaps], opacity: float, colours: str, cell: int) -> Image.Image:
+    photo, at = layers[0].photo, layers[0].at
+    size = cell, max(1, round(cell * photo.height / photo.width))
+    gap, text = max(3, cell // 40), max(11, cell // 18)
+    line = text * 3 // 2
+    across, down = cell + gap, size[1] + line
+    high = down * len(layers) - line
+    marked = _sized(photo, (max(1, round(high * photo.width / photo.height)), high))
+    stars = [(STARS[i % len(STARS)], chr(ord("a") + i % 26)) for i in range(len(at))]
+    for one, (fill, letter) in zip(at, stars, strict=True):
+        draw_star(marked, _scaled(one, photo.size, marked.size), fill, letter, max(9, high / 34))
+    block = Image.new("RGB", (marked.width + across * len(at), line + high), PAPER)
+    block.paste(marked, (0, line))
+    for row, maps in enumerate(layers):
+        for number, (fill, letter) in enumerate(stars):
+            shown = maps.overlay(number, opacity=opacity, colours=colours, star=False, size=size)
+            draw_star(shown, _scaled(at[number], photo.size, size), fill, radius=cell / 26)
+            edges = (0, 0, size[0] - 1, size[1] - 1)
+            ImageDraw.Draw(shown).rectangle(edges, outline=fill, width=max(2, cell // 80))
+            x, y = marked.width + gap + number * across, row * down
+            block.paste(shown, (x, y + line))
+            write(block, (x, y + text // 6), f"{letter}  layer {maps.layer}", text, SOFT)
+    return block
+
+
+def _star(middle: float, radius: float, sharp: float) -> list[tuple[float, float]]:
+    corners = [(radius * (sharp if i % 2 else 1.0), pi * i / 5) for i in range(10)]
+    return [(middle + reach * sin(angle), middle - reach * cos(angle)) for reach, angle in corners]
+
+
+def _write_on_photo(picture: Image.Image, at: tuple[int, int], text: str, size: int) -> None:
+    for dx, dy in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+        write(picture, (at[0] + dx, at[1] + dy), text, size, INK)
+    write(picture, at, text, size, PAPER)
+
+
+def _scaled(at: Location, old: tuple[int, int], new: tuple[int, int]) -> Location:
+    return at[0] * new[0] / old[0], at[1] * new[1] / old[1]
+
+
+def _sized(photo: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """A copy of a photo at a size; a patch keeps its pixels visible."""
+    coarse = size[0] >= 3 * photo.width
+    method = Image.Resampling.NEAREST if coarse else Image.Resampling.LANCZOS
+    return photo.resize(size, method)

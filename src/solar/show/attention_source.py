@@ -1,7 +1,7 @@
-"""What a network saw in a photo: rows of its second-order attention, for any location at once.
+"""Rows of a network's second-order attention over a photo, for any location.
 
-A map over n locations has n² numbers, 67 million at conv4 of a photo of 1024 × 2048 pixels. What it
-is made of is far smaller, and gives the row of any location in milliseconds.
+A map over n locations has n² numbers, 67 million at conv4 of a photo of 1024 × 2048 pixels. Its
+queries and keys are far smaller, and give the row of any location in milliseconds.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ Location: TypeAlias = tuple[float, float]
 """x and y in pixels of the upright photo."""
 
 
-# The longer side may be this many times the shorter one; a longer panorama is reduced more.
-_LONGEST = 4
+_LONGEST = 4  # times `size`: a longer panorama is reduced more
 _PATCH = 32
 _SAMPLE = 512
 
 
 @dataclass(frozen=True, eq=False)
 class LayerAttention:
-    """What the attention map of one layer is made of."""
+    """The factors of the attention map of one layer."""
 
     queries: npt.NDArray[np.floating[Any]]  # (h·w, mid), times the scale of the map
     keys: npt.NDArray[np.floating[Any]]  # (h·w, mid)
@@ -62,7 +61,7 @@ class LayerAttention:
 
 @dataclass(frozen=True, eq=False)
 class AttentionSource:
-    """One photo seen by one network: gives the attention of any location at once.
+    """The attention of one network over one photo.
 
     Example:
         >>> source = AttentionSource.of(model, "a.jpg")  # doctest: +SKIP
@@ -72,7 +71,7 @@ class AttentionSource:
 
     width: int  # of the upright photo, like the height
     height: int
-    layers: Mapping[int, LayerAttention]  # by number, those that have attention; first to last
+    layers: Mapping[int, LayerAttention]  # by number, in order, those that have attention
 
     @classmethod
     def of(
@@ -88,14 +87,12 @@ class AttentionSource:
         """Run a network over a photo once; a SolarError if it has no attention.
 
         Args:
-            model: A retrieval network; or a patch network, and a patch for a photo, which is made
+            model: A retrieval network; or a patch network, and as image a patch, which is made
                 grey and 32 × 32.
             image: The photo.
-            size: The shorter side is brought to this, as published, so small photos are enlarged
-                for finer maps. A panorama is reduced until its longer side is at most four times
-                this.
-            picture_scale: Draw the smoother attention of the paper's figures; if False, that of the
-                embeddings.
+            size: The shorter side is resized to this, as published: small photos are enlarged for
+                finer maps. The longer side of a panorama is at most four times this.
+            picture_scale: As for `solar.attention`.
             orient: Obey the EXIF orientation.
             half: Keep float16, half the memory, which is enough for pictures.
         """
@@ -131,9 +128,9 @@ class AttentionSource:
         return self.layers[number]
 
     def rows(self, at: Sequence[Location], layer: int | None = None) -> Floats:
-        """Attention maps of locations, (n, h, w) over the cells of the layer, each of sum one.
+        """Attention maps of locations, (n, h, w) over the cells of the layer; each sums to one.
 
-        The last layer if none is given. A SolarError if a location is not in the photo, or the
+        The default is the last layer. A SolarError if a location is not in the photo, or the
         layer has no attention.
         """
         attention = self.layer(layer)
@@ -141,7 +138,7 @@ class AttentionSource:
         return attention.rows([attention.place(one) for one in at])
 
     def row(self, x: float, y: float, layer: int | None = None) -> Floats:
-        """The attention map of one location, (h, w); arguments and errors are those of `rows`."""
+        """The attention map (h, w) of one location; see `rows`."""
         row: Floats = self.rows([(x, y)], layer)[0]
         return row
 
@@ -151,11 +148,10 @@ class AttentionSource:
         return self.width / wide, self.height / high
 
     def notable(self) -> tuple[Location, ...]:
-        """Four locations for a picture, in the manner of the paper.
+        """Four locations for a picture like the paper's.
 
-        The one that receives most attention (the dominant landmark), the most elsewhere (a
-        secondary one), and the least in the upper half (the sky) and in the lower half (other
-        background).
+        Where the network attends most (the dominant landmark), most elsewhere (a secondary one),
+        least in the upper half (the sky) and least in the lower half (other background).
         """
         attention = self.layer()
         h, w = attention.shape

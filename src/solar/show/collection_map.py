@@ -1,26 +1,29 @@
-"""A 2-D map of a collection: similar photos lie close together.
+"""A 2-D map of a collection, similar photos close together, and its picture.
 
-Vectors are reduced to 50 numbers by PCA and to two by t-SNE. Of a large collection only a sample
-goes that way; every other photo is placed among the photos of the sample that are most like it, so
-t-SNE takes no longer than for the sample.
+Vectors are reduced to 50 numbers by PCA and to two by t-SNE. t-SNE arranges only a sample of a
+large collection; other photos are placed between the most similar photos of the sample.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from math import ceil, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.files import replacing
+from solar.images import Source, load
+from solar.show.colours import PAPER
 from solar.show.tsne import tsne
 
 if TYPE_CHECKING:
@@ -39,6 +42,11 @@ _COMPONENTS = 50
 _NEIGHBOURS = 5
 _ROWS = 4096
 
+_MOST = 40  # cells per side of the picture at most
+_EACH = 4  # photos per cell that may look for a free one nearby, if there are few
+_REACH = 2.0  # how many cells they may be moved
+_EMPTY = (226, 226, 230)
+
 
 @dataclass(frozen=True, eq=False)
 class CollectionMap:
@@ -46,11 +54,11 @@ class CollectionMap:
 
     paths: tuple[str, ...]
     points: Vectors  # (n, 2) x to the right and y down, in 0..1
-    method: Method  # "pca" where there are too few for t-SNE
+    method: Method
 
 
 def choose_method(count: int) -> tuple[Method, str]:
-    """How that many photos are arranged; and if not by t-SNE, a sentence that says why."""
+    """The method for that many photos; and if it is not t-SNE, the reason."""
     if count < _FEWEST:
         return "pca", f"{count} photos are too few for t-SNE: the map shows two PCA components."
     return "tsne", ""
@@ -59,16 +67,16 @@ def choose_method(count: int) -> tuple[Method, str]:
 def arrange(
     pieces: Callable[[], Iterable[Vectors]], count: int, method: Method, *, seed: int = 0
 ) -> Vectors:
-    """Arrange vectors in the plane, the same way every time; another seed, another map.
+    """Arrange vectors in the plane, reproducibly for a seed.
 
     Args:
-        pieces: Gives the vectors (n, dim) in pieces, anew each time it is called.
-        count: How many there are in all.
+        pieces: Returns the vectors (n, dim) in pieces, each time it is called.
+        count: How many vectors there are.
         method: See `choose_method`.
         seed: Of the sample and of t-SNE.
 
     Returns:
-        Points (n, 2) in 0..1: the longer side fills the range, the shorter one is in its middle.
+        Points (n, 2) in 0..1: the longer side fills the range, the shorter one is centred.
     """
     chance = np.random.default_rng(seed)
     chosen = np.sort(chance.permutation(count)[:LANDMARKS])
@@ -88,7 +96,7 @@ def arrange(
 
 
 def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
-    """Arrange all photos of an index; one in a folder keeps the map until its photos change."""
+    """Arrange all photos of an index; an index in a folder caches the map until photos change."""
     method = choose_method(len(index))[0]
     file = key = None
     if (folder := getattr(index.engine, "folder", None)) is not None:
@@ -109,6 +117,77 @@ def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
     if file is not None and key is not None:
         _write(file, key, found)
     return found
+
+
+def draw_map(
+    found: CollectionMap, find: Callable[[str], Source | None], *, side: int = 2000
+) -> tuple[Image.Image, int]:
+    """Draw a map with thumbnails on a grid, `side` pixels wide and at most as high.
+
+    `find` gives the photo of a path; a missing one becomes a grey square. Returns the cropped
+    picture and how many photos it shows: all if there is room, otherwise a few of every region.
+    """
+    columns = min(max(ceil(sqrt(2.5 * len(found.paths))), 1), _MOST)
+    places = grid_places(found.points, columns)
+    taken = np.array(list(places.values()) or [(0, 0)])
+    first, (rows, across) = taken.min(axis=0), np.ptp(taken, axis=0) + 1
+    cell = side // columns
+    gap = max(1, cell // 24)
+    picture = Image.new("RGB", (int(across) * cell + gap, int(rows) * cell + gap), PAPER)
+    for photo, place in places.items():
+        row, column = (np.array(place) - first).tolist()
+        thumbnail = _thumbnail(find(found.paths[photo]), cell - gap)
+        picture.paste(thumbnail, (column * cell + gap, row * cell + gap))
+    return picture, len(places)
+
+
+def grid_places(points: Vectors, columns: int) -> dict[int, tuple[int, int]]:
+    """Give each point, x and y in 0..1, a row and column of its own close to it.
+
+    All points get a cell if there are twice as many cells; otherwise those that find a free cell
+    nearby. The keys are the indices of the points.
+    """
+    scaled = np.asarray(points, np.float64) * columns
+    cells = np.minimum(scaled.astype(int), columns - 1)
+    away = np.abs(scaled - cells - 0.5).max(axis=1)
+    rank = _rank_within(cells[:, 1] * columns + cells[:, 0], away)
+    plenty = 2 * len(points) <= columns**2
+    wanted = np.lexsort((away, rank))
+    if not plenty:
+        wanted = wanted[rank[wanted] < _EACH]
+    free = np.stack(np.divmod(np.arange(columns**2), columns), axis=1)
+    places: dict[int, tuple[int, int]] = {}
+    for number in wanted.tolist():
+        if not len(free):
+            break
+        distance = np.hypot(*(free + 0.5 - scaled[number, ::-1]).T)
+        best = int(distance.argmin())
+        if plenty or distance[best] <= _REACH:
+            places[number] = (int(free[best, 0]), int(free[best, 1]))
+            free = np.delete(free, best, axis=0)
+    return places
+
+
+def _rank_within(
+    groups: npt.NDArray[np.int64], values: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    order = np.lexsort((values, groups))
+    ordered = groups[order]
+    first = np.searchsorted(ordered, ordered)
+    rank = np.empty(len(groups), np.int64)
+    rank[order] = np.arange(len(groups)) - first
+    return rank
+
+
+def _thumbnail(source: Source | None, side: int) -> Image.Image:
+    with suppress(SolarError):
+        if source is not None:
+            photo = Image.fromarray(load(source, 4 * side, mode="fast").pixels)
+            short = min(photo.size)
+            left, top = (photo.width - short) // 2, (photo.height - short) // 2
+            middle = (left, top, left + short, top + short)
+            return photo.resize((side, side), Image.Resampling.LANCZOS, box=middle)
+    return Image.new("RGB", (side, side), _EMPTY)
 
 
 def _pick(pieces: Iterable[Vectors], rows: npt.NDArray[np.int64]) -> Vectors:
@@ -184,6 +263,6 @@ def _read(file: Path, key: str) -> CollectionMap | None:
 
 def _write(file: Path, key: str, found: CollectionMap) -> None:
     facts = json.dumps({"key": key, "method": found.method, "paths": found.paths}).encode()
-    # A map can be made again, so an index that cannot be written to is none the worse.
-    with contextlib.suppress(SolarError), replacing(file) as part, part.open("wb") as opened:
+    # Only a cache: an index that cannot be written to still gets its map.
+    with suppress(SolarError), replacing(file) as part, part.open("wb") as opened:
         np.savez(opened, facts=np.frombuffer(facts, np.uint8), points=found.points)

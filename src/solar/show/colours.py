@@ -1,7 +1,5 @@
 """Colours and lettering of pictures: two colour maps as tables of 256, and text."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ _CONES_TO_RGB = np.array([
 
 
 def _ember() -> NDArray[np.uint8]:
-    """From near black over violet, red and orange to pale yellow, equally brighter each step."""
+    """Near black, violet, red, orange, pale yellow, with equal steps of lightness."""
     level = np.linspace(0, 1, 256)
     lightness = 0.12 + 0.86 * level
     hue = np.radians(np.interp(level, [0, 0.35, 0.7, 1], [285, 350, 405, 468]))
@@ -45,16 +43,12 @@ def _bytes(rgb: NDArray[np.float64]) -> NDArray[np.uint8]:
     return np.asarray((255 * rgb).round(), np.uint8)
 
 
-COLOURS: Mapping[str, NDArray[np.uint8]] = MappingProxyType({"ember": _ember(), "jet": _jet()})
+COLOURS: dict[str, NDArray[np.uint8]] = {"ember": _ember(), "jet": _jet()}
 """Tables (256, 3) of RGB by name."""
 
 
 def colour(values: NDArray[np.floating[Any]], name: str = "ember") -> NDArray[np.uint8]:
-    """Colour numbers, the smallest with a map's first colour and the largest with its last.
-
-    Values of any shape become that shape and three channels; if all are the same they get the
-    first colour.
-    """
+    """Map values of any shape linearly to a colour map: that shape and three channels."""
     low, high = float(values.min()), float(values.max())
     level = (values - low) * (255 / (high - low)) if high > low else np.zeros_like(values)
     coloured: NDArray[np.uint8] = COLOURS[name][level.round().astype(np.uint8)]
@@ -66,10 +60,10 @@ FOR, AGAINST = (255, 138, 0), (38, 110, 255)
 
 
 def signed(values: NDArray[np.floating[Any]], most: float) -> NDArray[np.uint8]:
-    """Colour numbers by their sign: `FOR` above zero, `AGAINST` below, as opaque as they are far.
+    """Colour values by their sign: `FOR` above zero, `AGAINST` below.
 
-    Values of any shape become that shape and four channels, the last of them the opacity, whole at
-    `most` and beyond.
+    Values of any shape become that shape and four channels, the last of them the opacity, which is
+    proportional to the value and full at `most`.
     """
     colours = np.where(values[..., None] > 0, FOR, AGAINST)
     opacity = 255 * (np.abs(values) / max(most, 1e-30)).clip(0, 1)[..., None]
@@ -89,7 +83,7 @@ def wide(text: str, size: int) -> int:
 
 
 def short(text: str, room: int, size: int) -> str:
-    """The text, its middle left out where it is wider than `room`."""
+    """Shorten a text in its middle if it is wider than `room` pixels."""
     if wide(text, size) <= room:
         return text
     for cut in range(len(text) - 1, 1, -1):

@@ -1,11 +1,14 @@
-"""Curves: mAP against the exponent of the pooling."""
+"""Curves: mAP against the exponent of the pooling, and the learning curves of a run."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from solar.errors import SolarError
+from solar.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,12 +22,25 @@ _MARKERS = ("o", "s", "^", "D")
 _TICKS = (1, 2, 3, 5, 10, 20, 50, 100)
 _SHOWN = ("medium", "hard")
 
+# The panels; those without values, or with constant ones, are left out.
+_PANELS = (
+    ("loss", ("loss", "first_order", "second_order", "first", "second")),
+    ("validation, percent", ("mAP", "recall@1", "matching", "FPR95")),
+    ("share of photos nearest to their own place", ("accuracy",)),
+    ("cosine distance to the teacher", ("places", "pooled")),
+    ("squared distance", ("near", "far")),
+    ("distance", ("positive_distance", "negative_distance")),
+    ("variance of descriptors", ("spread", "pool_similarity")),
+    ("learning rate", ("lr",)),
+)
+_WIDTHS = (3.0, 1.5, 1.5)  # a loss of one part shows under the curve of that part
+
 
 def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
-    """Plot mAP against p: a panel per set and protocol, a curve per model, a star at its p.
+    """Plot mAP against p: a panel per set and protocol, a curve per model, a star at its own p.
 
-    The sweeps of one or more models come by set. Of the revisited protocols Medium and Hard are
-    shown, as in the paper.
+    Takes the sweeps of the models by set. Of the revisited protocols Medium and Hard are shown, as
+    in the paper.
     """
     make_figure = figure_class()
     panels = [(name, protocol) for name, many in sweeps.items() for protocol in _protocols(many)]
@@ -88,8 +104,56 @@ def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
+def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
+    """Plot the figures of a run, lines of `metrics.jsonl`, against its steps."""
+    curves = {name: _points(metrics, name) for _, names in _PANELS for name in names}
+    known = [(title, [name for name in names if curves[name]]) for title, names in _PANELS]
+    known = [(title, names) for title, names in known if names]
+    if not known:
+        raise SolarError("The run has no figures to plot yet.")
+    flat = [title for title, names in known if all(_is_flat(curves[name]) for name in names)]
+    panels = [(title, names) for title, names in known if title not in flat] or known
+    figure = figure_class()(figsize=(7, 2.2 * len(panels) + 0.4), layout="constrained")
+    axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
+    for axis, (title, names) in zip(axes, panels, strict=True):
+        for width, name, colour in zip(_WIDTHS, names, _COLOURS, strict=False):
+            steps, values = zip(*curves[name], strict=True)
+            marker = "o" if len(steps) < 60 else ""
+            axis.plot(steps, values, color=colour, label=name, lw=width, marker=marker, ms=3)
+        axis.set_title(title, fontsize=10, loc="left")
+        axis.grid(axis="y", color="#dddddd", linewidth=0.8)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False, fontsize=8)
+    hidden = [(title, names) for title, names in known if (title, names) not in panels]
+    constants = [f"{title} {curves[names[0]][0][1]:g} throughout" for title, names in hidden]
+    axes[-1].set_xlabel("\n".join(["step", *constants]))
+    return figure
+
+
+def _points(metrics: Sequence[dict[str, Any]], name: str) -> list[tuple[int, float]]:
+    return [(line["step"], line[name]) for line in metrics if line.get(name) is not None]
+
+
+def _is_flat(points: Sequence[tuple[int, float]]) -> bool:
+    return len(points) > 1 and len({value for _, value in points}) == 1
+
+
+def plot_run(folder: str | Path) -> Path | None:
+    """Draw a run's learning curves into its folder as `curves.png`; None without matplotlib."""
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        return None
+    lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
+    path = Path(folder) / "curves.png"
+    figure = plot_learning([json.loads(line) for line in lines])
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
+    return path
+
+
 def figure_class() -> type[Figure]:
-    """What a figure is made with; a SolarError if matplotlib is not installed."""
+    """Matplotlib's Figure; a SolarError if it is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from solar.arrays import Floats
@@ -21,8 +22,7 @@ from solar.errors import SolarError
 from solar.images import Box, Source, load, read_image
 from solar.show.attention_source import Location, check_locations
 from solar.show.colours import AGAINST, FOR, INK, PAPER, SOFT, short, signed, wide, write
-from solar.show.matches import draw_lines, pale
-from solar.show.regions import best_pairs, density, middles, region_at
+from solar.show.matches import draw_lines, pale, stack_rows
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ PAIRS = 10
 """How many of the strongest pairs of regions pictures show."""
 
 _SHOWN = 1024  # pixels of the longer side of a photo in a picture
-_ALIKE = 0.5  # cosine of two regions from which on their product is not just two large numbers
-# A few pixels add far more than all others; from this quantile on they look alike.
-_BRIGHT = 0.99
-_FAINT = 0.1  # pairs that add less than this much of what the strongest adds are not worth a line
+_ALIKE = 0.5  # minimum cosine of a pair: a large product may also come from two long vectors
+_FAINT = 0.1  # minimum of what a pair adds, relative to the strongest
+_BRIGHT = 0.99  # colours are full from this quantile on: a few pixels add far more than all others
+_BLOCK = 1 << 22  # pairs of regions compared together: 16 MB
 
 
 class RegionPair(NamedTuple):
@@ -59,7 +59,7 @@ class Explanation:
         a: What the regions of A add to its descriptor.
         b: The same for B.
         photos: Both, upright and reduced, for pictures.
-        plain: The same without second-order attention, if that was asked for.
+        plain: The explanation without second-order attention, if requested.
     """
 
     a: LocatedDescriptor
@@ -74,9 +74,9 @@ class Explanation:
 
     @property
     def shift(self) -> float:
-        """How much of the similarity comes from the whitening's shift, mostly a negative number.
+        """The part of the similarity due to the whitening's shift, mostly negative.
 
-        It lies in both heat maps; every region takes its share, see `solar.models.contributions`.
+        Both heat maps include it, spread over all regions; see `solar.models.contributions`.
         """
         without_a, without_b = (one.descriptor - one.shift for one in (self.a, self.b))
         return self.score - float(without_a @ without_b)
@@ -98,10 +98,10 @@ class Explanation:
         return self.a.nbytes + self.b.nbytes + plain
 
     def answers(self, at: Location, side: Side = "a") -> Floats:
-        """What the regions of the other photo add together with one region of this: (h, w).
+        """(h, w) what each region of the other photo adds together with the region at a location.
 
         Its sum is that region's number in the heat map. A SolarError if the location is not in the
-        photo; beyond the box the nearest region is meant.
+        photo; outside the box the nearest region is used.
         """
         own, other = (self.a, self.b) if side == "a" else (self.b, self.a)
         check_locations([at], own.size)
@@ -109,10 +109,9 @@ class Explanation:
         return heat
 
     def pairs(self, count: int = PAIRS) -> list[RegionPair]:
-        """Pairs of regions that are each other's best, strongest first.
+        """Mutually best pairs of regions, strongest first.
 
-        Only those that point the same way, with a cosine of at least a half, and that add at least
-        a tenth of what the first does.
+        Only those with a cosine of at least 0.5 that add at least a tenth of what the first does.
         """
         dim = self.a.vectors.shape[-1]
         first, second = (one.vectors.reshape(-1, dim) for one in (self.a, self.b))
@@ -135,8 +134,16 @@ class Explanation:
         return facts | ({"score_without_attention": self.plain.score} if self.plain else {})
 
     def figure(self, *, height: int = 480, opacity: float = 0.75) -> Image.Image:
-        """Both photos with their heat maps, and lines between the strongest pairs."""
-        return draw_explanation(self, height=height, opacity=opacity)
+        """Draw both photos `height` pixels high, their heat maps and strongest pairs.
+
+        Evidence for the match is orange, evidence against it blue. An explanation without
+        second-order attention, if there is one, is drawn below.
+        """
+        text = max(14, height // 30)
+        rows = [_row(self, "similarity", height, opacity, text)]
+        if self.plain is not None:
+            rows.append(_row(self.plain, "without second-order attention", height, opacity, text))
+        return stack_rows(rows, text)
 
     def _repr_png_(self) -> bytes:
         encoded = io.BytesIO()
@@ -185,35 +192,15 @@ def explain(
     if compare_attention and not net.config.attention:
         raise SolarError("This network has no attention: leave out `compare_attention=True`.")
     first, second = read_image(a), read_image(b)
-    photos = _shown(first), _shown(second)
+    small_a, small_b = (Image.fromarray(load(photo, _SHOWN).pixels) for photo in (first, second))
 
     def parts(*, attention: bool) -> Explanation:
         how: dict[str, Any] = {"size": size, "scales": scales, "attention": attention}
-        return Explanation(locate(net, first, box=box, **how), locate(net, second, **how), photos)
+        located = locate(net, first, box=box, **how), locate(net, second, **how)
+        return Explanation(*located, (small_a, small_b))
 
     plain = parts(attention=False) if compare_attention else None
     return replace(parts(attention=True), plain=plain)
-
-
-def _shown(photo: Image.Image) -> Image.Image:
-    return Image.fromarray(load(photo, _SHOWN).pixels)
-
-
-def draw_explanation(why: Explanation, *, height: int = 480, opacity: float = 0.75) -> Image.Image:
-    """Draw both photos of an explanation `height` pixels high, their heat maps and strongest pairs.
-
-    What speaks for the match is orange, what speaks against it blue. Where the explanation knows
-    what the similarity would be without second-order attention, that is drawn below.
-    """
-    text = max(14, height // 30)
-    rows = [_row(why, "similarity", height, opacity, text)]
-    if why.plain is not None:
-        rows.append(_row(why.plain, "without second-order attention", height, opacity, text))
-    step = rows[0].height + text
-    picture = Image.new("RGB", (rows[0].width + 2 * text, len(rows) * step + text), PAPER)
-    for number, row in enumerate(rows):
-        picture.paste(row, (text, text + number * step))
-    return picture
 
 
 def _row(why: Explanation, title: str, height: int, opacity: float, text: int) -> Image.Image:
@@ -255,3 +242,53 @@ def _caption(row: Image.Image, score: str, text: int) -> None:
         row.paste(colour, (x, text // 2, x + text, text // 2 + text * 3 // 4))
         write(row, (x + text * 3 // 2, text // 4), short(meaning, row.width, text), text, SOFT)
         x += wide(meaning, text) + 3 * text
+
+
+def region_at(one: LocatedDescriptor, at: Location) -> tuple[int, int]:
+    """Row and column of the region that a pixel is in, or of the nearest one."""
+    x, y = at
+    row = int(np.searchsorted(one.rows, y, side="right")) - 1
+    column = int(np.searchsorted(one.columns, x, side="right")) - 1
+    h, w = one.vectors.shape[:2]
+    return min(max(row, 0), h - 1), min(max(column, 0), w - 1)
+
+
+def middles(one: LocatedDescriptor) -> list[Location]:
+    """The middles of all regions, row by row."""
+    ys, xs = ((edges[1:] + edges[:-1]) / 2 for edges in (one.rows, one.columns))
+    return [(float(x), float(y)) for y in ys for x in xs]
+
+
+def density(one: LocatedDescriptor, heat: Floats, size: tuple[int, int]) -> Floats:
+    """What each pixel of (width, height) adds, interpolated between regions; 0 outside the box."""
+    area = np.diff(one.rows)[:, None] * np.diff(one.columns)
+    per_pixel = (heat / area).astype(np.float32)
+    (width, height), (whole_width, whole_height) = size, one.size
+    ys = (np.arange(height) + 0.5) * (whole_height / height)
+    xs = (np.arange(width) + 0.5) * (whole_width / width)
+    down, across = _between(one.rows, ys), _between(one.columns, xs)
+    return (down @ per_pixel @ across.T).astype(np.float32)
+
+
+def _between(edges: NDArray[np.float64], places: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Weights (places, regions) that interpolate between the middles of regions."""
+    middles = (edges[1:] + edges[:-1]) / 2
+    weights = np.stack([np.interp(places, middles, row) for row in np.eye(len(middles))], axis=1)
+    inside = (places >= edges[0]) & (places <= edges[-1])
+    between: NDArray[np.float64] = weights * inside[:, None]
+    return between
+
+
+def best_pairs(a: Floats, b: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """The best row of b for each row of a, of a for each of b, and the products of the former."""
+    best_a, value_a = np.zeros(len(a), np.int64), np.zeros(len(a), np.float32)
+    best_b, value_b = np.zeros(len(b), np.int64), np.full(len(b), -np.inf, np.float32)
+    step = max(1, _BLOCK // len(b))
+    for start in range(0, len(a), step):
+        products = a[start : start + step] @ b.T
+        here = slice(start, start + len(products))
+        best_a[here], value_a[here] = products.argmax(axis=1), products.max(axis=1)
+        higher = products.max(axis=0) > value_b
+        best_b[higher] = start + products.argmax(axis=0)[higher]
+        value_b = np.maximum(value_b, products.max(axis=0))
+    return best_a, best_b, value_a

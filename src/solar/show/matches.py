@@ -20,28 +20,31 @@ _FINE = 4  # bits after the point in the coordinates of lines
 def draw_matches(
     a: Source, b: Source, found: Sequence[Matches], *, height: int = 480, most: int = 100
 ) -> Image.Image:
-    """Draw the inliers of what `solar.match` found, by one model or several, one below the other.
+    """Draw the inliers found by `solar.match` with one or several models, one row per model.
 
-    Photos that are not verified as the same scene get no lines: what fits them does so by chance.
-    Lines that start close to each other share their colour, so that one that goes elsewhere shows.
-    Photos are enlarged or shrunk to `height` pixels; `most` is how many lines are drawn at most,
-    spread over the photo.
+    Photos not verified as the same scene get no lines: their inliers agree by chance. Lines that
+    start close to each other have similar colours, so that outliers show. Photos are scaled to
+    `height` pixels; at most `most` lines are drawn, spread over the photo.
     """
     if not found:
         raise SolarError("There are no matches to draw.")
     left, right = (_scaled(photo, height) for photo in (a, b))
     text = max(14, height // 30)
     rows = [_row(left, right, matches, text, most) for matches in found]
-    margin, step = text, rows[0].height + text
-    size = (rows[0].width + 2 * margin, len(rows) * step + margin)
-    picture = Image.new("RGB", size, PAPER)
+    return stack_rows(rows, text)
+
+
+def stack_rows(rows: Sequence[Image.Image], margin: int) -> Image.Image:
+    """Rows of one size below each other, with a margin around each."""
+    step = rows[0].height + margin
+    picture = Image.new("RGB", (rows[0].width + 2 * margin, len(rows) * step + margin), PAPER)
     for number, row in enumerate(rows):
         picture.paste(row, (margin, margin + number * step))
     return picture
 
 
 def caption(matches: Matches) -> tuple[str, str]:
-    """What is written above a picture: the descriptor, and what it found."""
+    """The name of the descriptor, and its result."""
     inliers, first, second = int(matches.inliers.sum()), *matches.keypoints
     name = Path(matches.descriptor).name.removesuffix(".safetensors")
     return name, (
@@ -127,8 +130,6 @@ def _spread(points: NDArray[np.float64], most: int) -> NDArray[np.int64]:
 
 def _colours(points: NDArray[np.float64]) -> list[tuple[int, int, int]]:
     """A hue for the place across, a brightness for the place down, among the points."""
-    if len(points) == 0:
-        return []
     low, high = points.min(axis=0), points.max(axis=0)
     across, down = ((points - low) / np.maximum(high - low, 1)).T
     phases = across[:, None] * 0.8 + np.array([0, 2 / 3, 1 / 3])

@@ -27,11 +27,10 @@ class _Sizes:
 
 
 def draw_rankings(found: Sequence[Ranking], *, cell: int = 220) -> Image.Image:
-    """Draw queries one below the other, each beside the lists of the models.
+    """Draw queries one below the other, each beside the results of the models.
 
-    A photo that is right has a green border and a tick, one that is wrong a red border and a cross.
-    The part of the query's photo that was asked for is in a yellow box. `cell` is the width of a
-    listed photo in pixels; everything else follows.
+    A correct photo has a green border and a tick, a wrong one a red border and a cross; the box of
+    the query is yellow. `cell` is the width of a result in pixels.
     """
     sizes = _Sizes(cell)
     blocks = [_block(one, sizes) for one in found]

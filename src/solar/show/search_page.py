@@ -1,4 +1,4 @@
-"""What a search found, on a page that needs nothing but itself."""
+"""The results of a search as a self-contained HTML page."""
 
 import base64
 import io
@@ -32,19 +32,18 @@ def ranking_page(
     marks: Mapping[str, bool] | None = None,
     attention: Image.Image | None = None,
 ) -> str:
-    """Write a page of one file: the query with its box, and the photos found with their scores.
+    """The HTML of the query with its box and the results with their scores.
 
-    The HTML loads nothing from elsewhere. A photo that is not there any more is left blank.
+    It loads nothing from elsewhere. Missing photos are left blank.
 
     Args:
-        index: What was searched.
-        queries: What `Index.search` was asked for: files, bytes, images or indexed paths, or
-            `Part`s with a box each, or `Words`.
-        hits: What it answered.
+        index: The index that was searched.
+        queries: As for `Index.search`: files, bytes, images or indexed paths, `Part`s or `Words`.
+        hits: The results.
         box: The box of a single query, in its pixels.
-        photos: Where the indexed photos are; the place that the index remembers if not given.
-        marks: By path, whether a photo found is right, where known.
-        attention: Attention maps of the query, for a part of their own.
+        photos: Folder of the indexed photos, if they have moved.
+        marks: Path to whether a result is correct, where known.
+        attention: Attention maps of the query, for a section of their own.
     """
     roots = index.roots.moved_to(photos)
     parts = parts_of(list(queries), box)
@@ -132,7 +131,7 @@ def _attention(picture: Image.Image | None) -> str:
 
 
 def data_address(picture: Image.Image) -> str:
-    """A picture as an address that holds it."""
+    """A data: URL of a picture, as JPEG."""
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=_QUALITY)
     return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"

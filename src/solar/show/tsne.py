@@ -1,8 +1,8 @@
-"""t-SNE (van der Maaten and Hinton, JMLR 2008) in numpy, for some thousand rows.
+"""t-SNE (van der Maaten and Hinton, JMLR 2008) in numpy, for a few thousand rows.
 
-Attraction goes along the edges to the nearest neighbours of each row, as more distant ones add
-next to nothing; repulsion is summed over all pairs, a block of rows at a time. The learning rate is
-the number of rows over the exaggeration (Belkina et al., Nature Communications 2019).
+Attraction is summed over the nearest neighbours of each row, as others add next to nothing;
+repulsion over all pairs, a block of rows at a time. The learning rate is the number of rows over
+the exaggeration (Belkina et al., Nature Communications 2019).
 """
 
 import numpy as np
@@ -15,10 +15,7 @@ _BLOCK = 1 << 19  # pairs at a time: 2 MB, which a cache holds
 
 
 def tsne(rows: Floats, start: Floats, perplexity: float = 30.0) -> Floats:
-    """Arrange rows (n, d) in the plane, from places (n, 2) to begin with, all within a little.
-
-    The result depends on nothing else: there is no chance in it.
-    """
+    """Arrange rows (n, d) in the plane, deterministically, from small initial places (n, 2)."""
     n = len(rows)
     i, j, weights = _edges(rows, perplexity)
     places = np.asarray(start, np.float32).copy()
@@ -37,10 +34,9 @@ def tsne(rows: Floats, start: Floats, perplexity: float = 30.0) -> Floats:
 
 
 def _edges(rows: Floats, perplexity: float) -> tuple[Ints, Ints, Floats]:
-    """How much each row is drawn to which others: edges i, j in both directions, and weights.
+    """The symmetric affinities: edges i, j in both directions, and weights that sum to one.
 
-    Weights sum to one. Those of a row to its neighbours fall with the square of the distance, so
-    steeply that their entropy is that of `perplexity` equal ones.
+    The weights of a row are Gaussian in the distance, with the entropy of `perplexity` equal ones.
     """
     n = len(rows)
     count = min(n - 1, int(3 * perplexity) + 1)
@@ -49,16 +45,12 @@ def _edges(rows: Floats, perplexity: float) -> tuple[Ints, Ints, Floats]:
     distance = np.empty((n, count), np.float64)
     block = max(1, _BLOCK // n)
     for first in range(0, n, block):
-        part = (
-            squares[first : first + block, None]
-            + squares
-            - 2 * rows[first : first + block] @ rows.T
-        )
+        here = slice(first, first + block)
+        part = squares[here, None] + squares - 2 * rows[here] @ rows.T
         own = np.arange(len(part))
         part[own, first + own] = np.inf
         found = np.argpartition(part, count - 1, axis=1)[:, :count]
-        nearest[first : first + block] = found
-        distance[first : first + block] = np.take_along_axis(part, found, axis=1)
+        nearest[here], distance[here] = found, np.take_along_axis(part, found, axis=1)
     shares = _shares(np.maximum(distance, 0), np.log(perplexity)) / (2 * n)
     i = np.repeat(np.arange(n), count)
     j, weights = nearest.ravel(), shares.ravel()
@@ -69,7 +61,7 @@ def _edges(rows: Floats, perplexity: float) -> tuple[Ints, Ints, Floats]:
 
 
 def _shares(squares: npt.NDArray[np.float64], entropy: float) -> npt.NDArray[np.float64]:
-    """Shares (n, k) of neighbours at squared distances, each row with this entropy."""
+    """Weights (n, k) of neighbours at squared distances, each row with this entropy."""
     squares = squares - squares.min(axis=1, keepdims=True)
     scale = np.maximum(squares.mean(axis=1, keepdims=True), 1e-12)
     low, high = np.full((2, len(squares), 1), [[[-30.0]], [[30.0]]])  # of the logarithm
@@ -77,13 +69,13 @@ def _shares(squares: npt.NDArray[np.float64], entropy: float) -> npt.NDArray[np.
         middle = (low + high) / 2
         shares: npt.NDArray[np.float64] = np.exp(-squares * np.exp(middle) / scale)
         shares /= shares.sum(axis=1, keepdims=True)
-        told = -(shares * np.log(np.maximum(shares, 1e-300))).sum(axis=1, keepdims=True)
-        low, high = np.where(told > entropy, middle, low), np.where(told > entropy, high, middle)
+        wide = -(shares * np.log(np.maximum(shares, 1e-300))).sum(axis=1, keepdims=True) > entropy
+        low, high = np.where(wide, middle, low), np.where(wide, high, middle)
     return shares
 
 
 def _attraction(places: Floats, i: Ints, j: Ints, weights: Floats) -> Floats:
-    """(n, 2) where the neighbours of each draw it away from."""
+    """(n, 2) the attractive part of the gradient."""
     away = places[i] - places[j]
     pull = (weights / (1 + (away**2).sum(axis=1)))[:, None] * away
     columns = [np.bincount(i, column, len(places)) for column in pull.T]
@@ -91,7 +83,7 @@ def _attraction(places: Floats, i: Ints, j: Ints, weights: Floats) -> Floats:
 
 
 def _repulsion(places: Floats) -> Floats:
-    """(n, 2) where all others push each to."""
+    """(n, 2) the repulsive part of the gradient."""
     n = len(places)
     squares = (places**2).sum(axis=1, keepdims=True)
     ones = np.ones_like(squares)

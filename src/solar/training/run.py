@@ -146,7 +146,7 @@ class Run:
     def __exit__(self, *_: object) -> None:
         """Close the files and draw the learning curves."""
         if self._metrics is not None:
-            from solar.show.learning import plot_run
+            from solar.show.curves import plot_run
 
             self._metrics.close()
             # A failed run has nothing to draw, and a picture must not fail a good one.

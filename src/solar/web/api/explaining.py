@@ -170,7 +170,7 @@ def answered(
     asked: RegionRequest, found: Explanation, cached: bool, started: float
 ) -> RegionAnswer:
     """What a visitor gets who points at a region; a SolarError if it is not in the photo."""
-    from solar.show.regions import region_at
+    from solar.show.explanation import region_at
 
     at = asked.x, asked.y
     heat = found.answers(at, asked.side)

@@ -1,4 +1,4 @@
-"""`solar store`: look at a store of descriptors."""
+"""`solar store`: inspect a store of embeddings."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ StorePath = Annotated[
 @app.command(epilog="Example: solar store info photos.store")
 def info(store: StorePath, json: Json = False) -> None:
     """Show what a store contains and how it was made."""
-    from solar.cli.printing import output, print_json, say
+    from solar.cli.printing import print_json, print_table
     from solar.describe.store import Store
 
     opened = Store.open(store, allow_partial=True)
@@ -37,20 +37,14 @@ def info(store: StorePath, json: Json = False) -> None:
     if json:
         print_json(facts)
         return
-    for name, value in facts.items():
-        say(f"{name:<12} {value}", to=output())
+    print_table(list(facts.items()))
 
 
 @app.command(epilog="Example: solar store check photos.store")
 def check(store: StorePath) -> None:
     """Recompute every checksum; exit code 1 if anything is wrong."""
-    from solar.cli.printing import say
+    from solar.cli.printing import report_problems
     from solar.describe.store import Store
 
     opened = Store.open(store, allow_partial=True)
-    problems = opened.check()
-    for problem in problems:
-        say(problem, "red")
-    if problems:
-        raise typer.Exit(1)
-    say(f"{len(opened):,} embeddings, no errors found.")
+    report_problems(opened.check(), f"{len(opened):,} embeddings")

@@ -3,12 +3,22 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from solar.images.exif import ExifFacts, camera, exif_facts, position, taken
+from solar.images.exif import (
+    ExifFacts,
+    camera,
+    exif_facts,
+    position,
+    stored_box,
+    stored_points,
+    taken,
+    turned,
+)
 
 EXIF, GPS = 0x8769, 0x8825
 TIME, MAKE, MODEL = 0x9003, 0x010F, 0x0110
@@ -110,3 +120,14 @@ def test_damaged_exif_is_never_an_error(data: st.DataObject) -> None:
     found = exif_facts(whole[:at] + piece + whole[at + len(piece) :])
     if found.position is not None:
         assert all(math.isfinite(degrees) for degrees in found.position)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_points_and_boxes_go_back_to_where_their_pixels_are_stored(orientation: int) -> None:
+    stored = Image.new("L", (7, 5))
+    stored.putpixel((5, 1), 255)
+    upright = np.asarray(turned(stored, orientation))
+    [[y, x]] = np.argwhere(upright)
+    [point] = stored_points(np.array([[x + 0.5, y + 0.5]]), orientation, stored.size)
+    assert point.tolist() == [5.5, 1.5]
+    assert stored_box((x, y, x + 1, y + 1), orientation, stored.size) == (5, 1, 6, 2)

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from solar.images import RAW_SUFFIXES, ImageError, image_size, is_photo, load, read_image
-from solar.images.formats import SUFFIXES
+from solar.images.scan import SUFFIXES
 
 UNIX = pytest.mark.skipif(sys.platform == "win32", reason="has no pipes in the file system")
 PIXELS = np.random.default_rng(0).integers(0, 256, (12, 16, 3), np.uint8)

@@ -222,7 +222,7 @@ def test_a_photo_is_explained_and_the_network_exported(path: Path, tmp_path: Pat
     assert solar.attention(net, a, at=(40, 40), size=96).layer == 5
     pytest.importorskip("onnxscript", reason="the extra `export` is not installed")
     runtime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
-    from solar.models.graph_export import export_onnx
+    from solar.models.export import export_onnx
 
     exported = export_onnx(net, tmp_path / "small.onnx")
     images = net.transforms(a)[None]

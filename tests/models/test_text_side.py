@@ -16,7 +16,7 @@ from solar import models
 from solar.describe.pipeline import QueryEncoder
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.models.conversion import convert
+from solar.models.export import convert
 from solar.models.hub.pretrained import from_folder
 
 NAMES = ("clip", "siglip")

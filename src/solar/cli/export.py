@@ -34,7 +34,7 @@ def onnx(
 ) -> None:
     """Write ONNX: normalised photos of any size in, unit vectors output."""
     from solar.models import load
-    from solar.models.graph_export import export_onnx
+    from solar.models.export import export_onnx
 
     if output.suffix != ".onnx":
         raise SolarError(f"The output {output} must end in .onnx.")
@@ -49,7 +49,7 @@ def torch(
 ) -> None:
     """Write a torch.export program that loads without solar."""
     from solar.models import load
-    from solar.models.graph_export import export_torch
+    from solar.models.export import export_torch
 
     if output.suffix != ".pt2":
         raise SolarError(f"The output {output} must end in .pt2.")

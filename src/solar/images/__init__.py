@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from solar.images.decode import image_size as image_size
     from solar.images.decode import load as load
     from solar.images.decode import read_image as read_image
-    from solar.images.formats import RAW_SUFFIXES as RAW_SUFFIXES
     from solar.images.opening import ImageError as ImageError
     from solar.images.opening import Source as Source
     from solar.images.opening import is_photo as is_photo
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from solar.images.roots import Root as Root
     from solar.images.roots import Roots as Roots
     from solar.images.roots import named_photos as named_photos
+    from solar.images.scan import RAW_SUFFIXES as RAW_SUFFIXES
     from solar.images.sources import Photos as Photos
     from solar.images.sources import Stamp as Stamp
     from solar.images.sources import collect as collect
@@ -37,7 +37,7 @@ else:
         "ImageError": "solar.images.opening",
         "MAX_PIXELS": "solar.images.decode",
         "Photos": "solar.images.sources",
-        "RAW_SUFFIXES": "solar.images.formats",
+        "RAW_SUFFIXES": "solar.images.scan",
         "Root": "solar.images.roots",
         "Roots": "solar.images.roots",
         "Source": "solar.images.opening",

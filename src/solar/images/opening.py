@@ -20,12 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, _imaging, features
 
 from solar.errors import PASSING, PassingError, SolarError
-from solar.images.formats import (
-    DRAWINGS,
-    HEIF_BRANDS,
-    PILLOW_FORMATS,
-    RAW_SUFFIXES,
-)
+from solar.images.scan import RAW_SUFFIXES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,6 +47,16 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters: C:/ is a dri
 _BYTES = bytes | bytearray | memoryview
 # Fujifilm, Olympus (three) and Panasonic.
 _RAW_STARTS = (b"FUJIFILMCCD-RAW", b"IIRO", b"IIRS", b"MMOR", b"IIU\0")
+_HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
+_PILLOW_FORMATS = (
+    *("JPEG", "MPO", "PNG", "WEBP", "TIFF", "GIF", "BMP", "PPM", "JPEG2000", "AVIF", "HEIF"),
+)
+_DRAWINGS = {
+    b"%!PS": "EPS",
+    b"\xc5\xd0\xd3\xc6": "EPS",
+    b"\xd7\xcd\xc6\x9a": "WMF",
+    b"\x01\0\0\0": "EMF",
+}
 _SUBFILE_TYPE, _SUB_IFDS, _DNG_VERSION = 254, 330, 50706
 _pillow_limit = threading.Lock()
 
@@ -229,7 +234,7 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
     if is_raw_start(head):
         raise _raw(name)
     image = _pillow_open(stream)
-    if image is None and head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS:
+    if image is None and head[4:8] == b"ftyp" and head[8:12] in _HEIF_BRANDS:
         try:
             importlib.import_module("pillow_heif").register_heif_opener()
         except ImportError as error:
@@ -237,7 +242,7 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
         image = _pillow_open(stream)
     if image is not None and is_raw_tiff(image):
         raise _raw(name)
-    drawing = "SVG" if b"<svg" in head.lower() else DRAWINGS.get(head[:4])
+    drawing = "SVG" if b"<svg" in head.lower() else _DRAWINGS.get(head[:4])
     if image is None and drawing:
         raise ImageError(f"{name} is a drawing ({drawing}), not a photo: export it as PNG.")
     if image is None and head[4:12] == b"ftypavif" and not features.check("avif"):
@@ -278,7 +283,7 @@ def _formats() -> list[str]:
 
     Its forty others, some unmaintained and one an interpreter (Ghostscript), are not tried.
     """
-    return [name for name in PILLOW_FORMATS if name in Image.OPEN]
+    return [name for name in _PILLOW_FORMATS if name in Image.OPEN]
 
 
 # Pixels in memory

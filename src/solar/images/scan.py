@@ -12,7 +12,17 @@ from typing import NamedTuple, TypeAlias
 
 from solar.errors import SolarError
 from solar.files import is_text, reading
-from solar.images.formats import RAW_SUFFIXES, SUFFIXES
+
+SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".gif", ".bmp"}
+    | {".avif", ".heic", ".heif"}
+)
+"""What a folder is searched for, in lower case."""
+
+RAW_SUFFIXES = frozenset(
+    {".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef", ".srw"}
+)
+"""Sensor data of cameras, in lower case: developers differ too much, so they are refused."""
 
 Place: TypeAlias = Path | tuple[Path, int, int]
 """Where the bytes of a photo are: a file, or for a tar shard the range within it."""

@@ -22,13 +22,13 @@ from solar.files import replacing
 from solar.images.roots import expanded
 from solar.models import published, zoo
 from solar.models.hub import repository as hub
+from solar.models.hub.library_weights import check_finite
 from solar.models.hub.pretrained import from_folder, pretrained_folder
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
 from solar.models.published import Layout, from_bgr
 from solar.models.retrieval_config import RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
-from solar.models.soundness import check_digest, check_finite, with_digest
 from solar.nn import Whitening
 from solar.nn.backbones.backbone import without_drawing
 
@@ -37,6 +37,7 @@ Model = RetrievalNet | PatchNet
 _known_fingerprints: ContextVar[Mapping[Model, str]] = ContextVar("known_fingerprints")
 # Of batch norms: no part of a descriptor; files of old torch versions lack it.
 _COUNTER = "num_batches_tracked"
+_DIGEST = "solar_sha256"
 _PARALLEL = "module."  # what a network that was trained on several GPUs may begin all names with
 
 
@@ -118,7 +119,7 @@ def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
     if half:
         state = {name: _halved(name, tensor) for name, tensor in state.items()}
     with replacing(path) as temporary:
-        save_file(state, temporary, metadata=with_digest(header, state))
+        save_file(state, temporary, metadata={**header, _DIGEST: _digest(header, state)})
     return Path(path)
 
 
@@ -129,6 +130,16 @@ def _halved(name: str, tensor: Tensor) -> Tensor:
     if not torch.isfinite(half).all():
         raise SolarError(f"{name} holds numbers too large for float16: save it in float32.")
     return half
+
+
+def _digest(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of a file's settings and tensors."""
+    settings = {key: value for key, value in header.items() if key != _DIGEST}
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([name, str(tensor.dtype), [*tensor.shape]]).encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def fingerprint(model: Model) -> str:
@@ -236,7 +247,11 @@ def _read_ours(path: Path) -> Model:
         raise SolarError(
             f"{path} was written by a newer solar (format {header.get('version')}): update solar."
         )
-    check_digest(header, state, path)
+    if _DIGEST in header and header[_DIGEST] != _digest(header, state):  # 24 MB take 20 ms
+        raise SolarError(
+            f"{path} is damaged: its weights or settings are not those that were written; "
+            "fetch or copy it again."
+        )
     if not ours:
         return _from_state(path, state, meta={})
     try:

@@ -10,7 +10,7 @@ from torch import Tensor
 from solar.errors import SolarError
 from solar.models.patch_net import PatchConfig
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, REDUCTIONS, RetrievalConfig
-from solar.nn.backbones.resnet import DESIGNS, BasicBlock, Bottleneck
+from solar.nn.backbones.convolutional import DESIGNS, BasicBlock, Bottleneck
 from solar.nn.pooling import LOCAL_POOLINGS
 
 # solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare backbones.

@@ -16,7 +16,6 @@ from torch import Tensor
 from solar.errors import SolarError
 from solar.models.hub import repository as hub
 from solar.models.hub.library_weights import quiet, read_weights
-from solar.models.soundness import check_finite
 from solar.nn.backbones.vision_tower import joint_tower
 
 _TOKENIZER, _TOKENIZER_SETTINGS = "tokenizer.json", "tokenizer_config.json"
@@ -71,9 +70,7 @@ class TextSide:
 
     @cached_property
     def _tower(self) -> Any:
-        tower = read_weights(self.folder, *self._text).eval()
-        check_finite(tower.state_dict(), self.folder / hub.WEIGHTS)
-        return tower
+        return read_weights(self.folder, *self._text).eval()
 
     @cached_property
     def _tokenizer(self) -> tuple[Any, bool]:

@@ -1,9 +1,8 @@
 """The paper's parts: tensors in, tensors out, no files."""
 
+from solar.nn.backbones import BACKBONES
 from solar.nn.backbones.backbone import Backbone
-from solar.nn.backbones.resnet import ResNet
-from solar.nn.backbones.table import BACKBONES
-from solar.nn.backbones.vgg_alexnet import VGG16, AlexNet
+from solar.nn.backbones.convolutional import VGG16, AlexNet, ResNet
 from solar.nn.l2net import L2Net
 from solar.nn.local_pooling import LocalPooling
 from solar.nn.pooling import DAME, MAC, POOLINGS, RMAC, CroW, GeM, Regional, SPoC, l2_normalize

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from solar.nn.delf import Delf, Delg
-from solar.nn.local_pooling import How, LocalPooling
+from solar.nn.local_pooling import Delf, Delg, How, LocalPooling
 
 
 class DAME(nn.Module):

@@ -16,7 +16,7 @@ from solar.describe.fast_net import FusedNet
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.contributions import locate
-from solar.models.graph_export import export_onnx, export_torch
+from solar.models.export import export_onnx, export_torch
 from solar.models.hub.pretrained import from_folder
 from solar.show.attention_source import AttentionSource
 

@@ -1,11 +1,12 @@
 """Weights of a folder as the model hub keeps them, read into a module of `transformers`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from solar.errors import SolarError
 
@@ -23,7 +24,7 @@ def read_weights(folder: Path, kind: Any, config: Any) -> Any:
         config: What it is built from.
 
     Raises:
-        SolarError: There are no safetensors, or they are damaged, or lack a weight.
+        SolarError: There are no safetensors, or they are damaged, lack a weight or contain NaN.
     """
     if not any(folder.glob("model*.safetensors")):
         raise SolarError(
@@ -53,6 +54,7 @@ def read_weights(folder: Path, kind: Any, config: Any) -> Any:
             f"The weights in {folder} do not fit config.json: {(missing + wrong)[0]}{several} "
             f"{'is missing' if missing else 'has another shape'}."
         )
+    check_finite(body.state_dict(), folder / "model.safetensors")
     return body
 
 
@@ -70,3 +72,17 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bar:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def check_finite(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Raise a SolarError that names the first tensor with a number that is none, or infinite.
+
+    Such weights would make descriptors that are no numbers, without a word. A sum is quicker than
+    looking at every number, and finite only where all of them are.
+    """
+    for name, tensor in tensors.items():
+        if not tensor.sum().isfinite() and not tensor.isfinite().all():
+            raise SolarError(
+                f"{path} has infinite or NaN values in {name}: use another checkpoint, from a "
+                "training that did not diverge."
+            )

@@ -17,7 +17,6 @@ from solar.models.hub import repository as hub
 from solar.models.hub.library_weights import read_weights
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
-from solar.models.soundness import check_finite
 from solar.models.text_side import TextSide
 from solar.nn.backbones.backbone import without_drawing
 from solar.nn.backbones.transformers import (
@@ -83,7 +82,6 @@ def from_folder(
         net = RetrievalNet(config)
     assert isinstance(net.backbone, TransformersBackbone | VisionTower)
     net.backbone.take(read_weights(folder, kind, library))
-    check_finite(net.state_dict(), folder / "model.safetensors")
     net.text = TextSide(folder.absolute()) if joint and not whitening else None
     return net.eval()
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.nn.fused_attention import FusedAttention
+from solar.nn.fused import FusedAttention
 from solar.nn.soa import Init, SecondOrderAttention
 
 RunAttention = Callable[[int, SecondOrderAttention, Tensor], Tensor]
@@ -36,7 +36,7 @@ class Backbone(nn.Module):
     """Images to a feature map, stage by stage, with second-order attention between stages.
 
     A subclass adds its modules in the order in which a photo meets them, and says with `add_stage`
-    and `add_attention` what they are. `solar.nn.backbones.table` lists those with a name.
+    and `add_attention` what they are. `solar.nn.backbones` lists those with a name.
 
     Args:
         attention: Layer number to channel reduction; the blocks are called `soa` and the number.

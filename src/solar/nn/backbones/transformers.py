@@ -20,7 +20,7 @@ from torch import nn
 from solar.errors import SolarError, optional
 from solar.nn.backbones.backbone import Backbone, draws_weights
 from solar.nn.backbones.parts import TokenUse, Whole, blocks_of, final_norm, parts_of
-from solar.nn.fused_layers import fuse_layers
+from solar.nn.fused import fuse_layers
 from solar.nn.grid import Interpolation, ToGrid
 
 _SIDE = 448  # of the images that strides are measured with
@@ -105,7 +105,7 @@ class TransformersBackbone(Backbone):
         return found | {name: own for name, own in stages.items() if name != "encoder"}
 
     def streamline(self) -> None:
-        """Fuse the layers that `solar.nn.fused_layers` knows."""
+        """Fuse the layers that `solar.nn.fused` knows."""
         fuse_layers(self)
 
     def cast(self, dtype: torch.dtype) -> None:

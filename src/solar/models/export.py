@@ -1,4 +1,4 @@
-"""Export networks to ONNX and torch.export programs."""
+"""Write networks in other formats: published checkpoints, ONNX, torch.export programs."""
 
 import copy
 import importlib.util
@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.files import replacing
-from solar.models.checkpoint import Model, fingerprint
+from solar.models.checkpoint import Model, fingerprint, load, save, to_published
+from solar.models.hub.folder import save_folder
 from solar.models.patch_net import PatchNet
 from solar.models.retrieval_net import RetrievalNet
 from solar.nn.backbones.transformers import open_sizes
@@ -30,6 +31,46 @@ _OTHER = (1, 3, 272, 208)  # to see whether sizes were left open indeed
 _ATOL = 1e-4
 # Backbones of transformers that cut maps into windows, padded by an amount that no graph can hold.
 _UNEXPORTABLE = ("swin", "swinv2", "maskformer-swin")
+
+
+def convert(
+    source: str | Path,
+    destination: str | Path,
+    *,
+    half: bool = False,
+    hub: bool = False,
+) -> Path:
+    """Convert a network: to `.safetensors` in our format, to `.pth` in the published one.
+
+    Args:
+        source: What `load` takes.
+        destination: Its ending decides the format.
+        half: Half the size, as for `save`; not in the published format.
+        hub: Write a folder for the Hugging Face Hub, see `save_folder`.
+
+    Warns if the network has a text encoder, which our formats do not keep.
+
+    Raises:
+        SolarError: The network cannot be read, or cannot be written in this format.
+    """
+    destination = Path(destination)
+    if not hub:
+        _check_ending(destination, half)
+    model = load(source, device="cpu")
+    if getattr(model, "text", None) is not None:
+        warnings.warn(
+            f"{destination} contains only the image encoder of {source}: for text search, use "
+            f"{source} as the model.",
+            stacklevel=2,
+        )
+    if hub:
+        return save_folder(model, destination, half=half)
+    if destination.suffix == ".safetensors":
+        return save(model, destination, half=half)
+    content = to_published(model)
+    with replacing(destination) as temporary:
+        torch.save(content, temporary)
+    return destination
 
 
 def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> Path:
@@ -155,6 +196,16 @@ def require(*packages: str, purpose: str) -> None:
             raise SolarError(
                 f'{purpose} needs the package {package}: pip install "solar-retrieval[export]".'
             )
+
+
+def _check_ending(destination: Path, half: bool) -> None:
+    if half and destination.suffix != ".safetensors":
+        raise SolarError(f"{destination} must end in .safetensors: only those can be halved.")
+    if destination.suffix not in (".safetensors", ".pth"):
+        raise SolarError(
+            f"{destination} must end in .safetensors (solar's format) or .pth (the published "
+            "format); `hub=True` writes a folder for the Hugging Face Hub."
+        )
 
 
 class _MultiScale(nn.Module):

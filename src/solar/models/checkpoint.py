@@ -26,11 +26,12 @@ from solar.models.hub.library_weights import check_finite
 from solar.models.hub.pretrained import from_folder, pretrained_folder
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
-from solar.models.published import Layout, from_bgr
+from solar.models.published import Layout
 from solar.models.retrieval_config import RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
 from solar.nn import Whitening
 from solar.nn.backbones.backbone import without_drawing
+from solar.nn.l2net import DropoutPlace
 
 Model = RetrievalNet | PatchNet
 
@@ -54,15 +55,14 @@ def load(
 ) -> Model:
     """Load a pretrained network, ready to compute embeddings.
 
-    Type checkers know which kind of network a name gives. What a file holds is known only when it
-    is read, so its network is of any type to them: annotate it, or use `retrieval_model`.
+    Type checkers know which kind of network a name gives. A network from a file is of any type to
+    them: annotate it, or use `retrieval_model`.
 
     Args:
         source: A name that `solar models` lists (bundled, or downloaded once), a `.safetensors`
             of ours, a published `.pth`, a folder that `save_folder` has written or that has the
             `config.json` and `model.safetensors` of a backbone of `transformers`, or such a folder
-            on the model hub, "hf://org/name". Nothing in a file is ever executed. Default:
-            solar-r18, which is bundled.
+            on the model hub, "hf://org/name". Nothing in a file is ever executed.
         device: "cpu" or "cuda". Default: the first CUDA device where there is one, otherwise the
             CPU.
 
@@ -87,7 +87,7 @@ def load(
 def retrieval_model(
     model: Model | str | Path, *, device: str | torch.device | None = None
 ) -> RetrievalNet:
-    """The network given, or what `load` makes of a name; a SolarError if it describes patches."""
+    """The network given, or loaded; a SolarError if it describes patches."""
     network: Model = load(model, device=device) if isinstance(model, str | Path) else model
     if not isinstance(network, RetrievalNet):
         raise SolarError(
@@ -100,14 +100,8 @@ def retrieval_model(
 def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
     """Write a network and its settings as safetensors, atomically.
 
-    Args:
-        model: The network.
-        path: Where to.
-        half: Kernels and matrices as float16, half the size; loaded, they are float32 again. The
-            vectors (norms, statistics, biases), which are few, stay float32.
-
-    Raises:
-        SolarError: The file cannot be written, or a number is too large for float16.
+    `half` stores kernels and matrices as float16; loaded, they are float32 again. A SolarError if
+    the file cannot be written, or a number is too large for float16.
     """
     header = {
         "format": "solar",
@@ -147,20 +141,6 @@ def fingerprint(model: Model) -> str:
     return _known_fingerprints.get({}).get(model) or _hash(model)
 
 
-@contextmanager
-def known_fingerprints(known: Mapping[Model, str]) -> Iterator[None]:
-    """Within the block, these networks are not hashed again: that reads every weight.
-
-    Args:
-        known: Networks, whose weights must stay as they are, to what `fingerprint` gave for them.
-    """
-    token = _known_fingerprints.set({**_known_fingerprints.get({}), **known})
-    try:
-        yield
-    finally:
-        _known_fingerprints.reset(token)
-
-
 def _hash(model: Model) -> str:
     digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
@@ -168,6 +148,16 @@ def _hash(model: Model) -> str:
             digest.update(name.encode())
             digest.update(tensor.float().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+@contextmanager
+def known_fingerprints(known: Mapping[Model, str]) -> Iterator[None]:
+    """Within the block, `fingerprint` takes these instead of reading every weight again."""
+    token = _known_fingerprints.set({**_known_fingerprints.get({}), **known})
+    try:
+        yield
+    finally:
+        _known_fingerprints.reset(token)
 
 
 def to_published(model: Model) -> dict[str, Any]:
@@ -184,10 +174,7 @@ def to_published(model: Model) -> dict[str, Any]:
 
 
 def load_whitening(source: str | Path) -> nn.Linear:
-    """Load a published whitening layer, as SOLAR's training starts from; else a SolarError.
-
-    The layers that ILIAS publishes to adapt descriptors with are of the same form.
-    """
+    """Load a published whitening layer, of SOLAR's training or ILIAS; else a SolarError."""
     path = _file(source)
     content = _read_pickle_safely(path)
     try:
@@ -198,7 +185,7 @@ def load_whitening(source: str | Path) -> nn.Linear:
             state = {str(name).removeprefix("layer."): value for name, value in content.items()}
             layer = nn.Linear(state["weight"].shape[1], state["weight"].shape[0])
             layer.load_state_dict(state)
-    except Exception as error:  # whatever else may be in there
+    except Exception as error:  # the file may hold anything
         raise SolarError(
             f"{path} does not hold a whitening layer (a weight and a bias)."
         ) from error
@@ -299,11 +286,13 @@ def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -
         )
     model: Model
     if layout in ("local", "sosnet"):
-        model = PatchNet(published.patch_config(layout, tensors))
+        dropout_place: DropoutPlace = "after" if layout == "local" else "before"
+        attention = published.attention_layers(tensors)
+        model = PatchNet(PatchConfig(attention, dropout_place=dropout_place))
     else:
-        unused = published.CLASSIFIERS.get(layout, ())
+        unused = published.UNUSED.get(layout, ())
         tensors = {name: v for name, v in tensors.items() if not name.startswith(unused)}
-        tensors = from_bgr(tensors) if layout == "delg" else tensors
+        tensors = published.from_bgr(tensors) if layout == "delg" else tensors
         try:
             config = published.retrieval_config(layout, meta, tensors)
         except SolarError as error:
@@ -333,7 +322,7 @@ def _fill(
     path: Path,
     layout: Layout | None = None,
 ) -> None:
-    """Copy tensors into a network, `names` telling what the file calls each of ours."""
+    """Copy tensors into a network; `names` takes our names to those of the file."""
     own = model.state_dict()
     shapes = {
         their: published.published_shape(our, own[our].shape, layout)

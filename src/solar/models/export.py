@@ -42,13 +42,13 @@ def convert(
 ) -> Path:
     """Convert a network: to `.safetensors` in our format, to `.pth` in the published one.
 
+    Warns if the network has a text encoder, which our formats do not keep.
+
     Args:
         source: What `load` takes.
         destination: Its ending decides the format.
         half: Half the size, as for `save`; not in the published format.
         hub: Write a folder for the Hugging Face Hub, see `save_folder`.
-
-    Warns if the network has a text encoder, which our formats do not keep.
 
     Raises:
         SolarError: The network cannot be read, or cannot be written in this format.
@@ -89,7 +89,7 @@ def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> 
     network: nn.Module = copy.deepcopy(model).cpu().eval()
     if multiscale:
         network = _MultiScale(network)
-    with _quiet(), open_sizes(), _told(model):
+    with _quiet(), open_sizes(), _failures_told(model):
         program = torch.onnx.export(
             network,
             (example,),
@@ -106,7 +106,7 @@ def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> 
     with replacing(path) as temporary:
         program.save(temporary, external_data=False)
         if _is_foreign(model):
-            with _told(model):
+            with _failures_told(model):
                 _check_onnx(network, temporary)
     return Path(path)
 
@@ -122,7 +122,7 @@ def export_torch(model: Model, path: str | Path) -> Path:
     name, example, dynamic = _inputs(model)
     network = copy.deepcopy(model).cpu().eval()
     axes = dict.fromkeys(dynamic, torch.export.Dim.DYNAMIC)
-    with _quiet(), open_sizes(), _told(model):
+    with _quiet(), open_sizes(), _failures_told(model):
         program = torch.export.export(network, (example,), dynamic_shapes={name: axes})
         with replacing(path) as temporary, temporary.open("wb") as file:
             torch.export.save(program, file, extra_files=_facts(model))
@@ -138,19 +138,17 @@ def quantise_onnx(
 ) -> Path:
     """Rewrite an exported network so that its convolutions run in int8.
 
-    Weights get one scale a channel, activations one a tensor, from the ranges that the batches
+    Weights get one scale per channel, activations one per tensor, from the ranges that the batches
     reach. Residual sums, the products and softmax of attention, GeM, whitening and norms stay in
-    float32, and so does the first convolution, which OpenVINO gets badly wrong in int8. Of a patch
-    network only what goes into a convolution is rounded, not what comes out: a tenth faster in
-    OpenVINO, and half as far from float32.
-    The file runs wherever ONNX's QuantizeLinear does; ONNX Runtime and OpenVINO both use int8
-    instructions for it.
+    float32, and so does the first convolution, which OpenVINO gets badly wrong in int8. In a patch
+    network only inputs of convolutions are rounded, not outputs: a tenth faster in OpenVINO, and
+    half as far from float32. ONNX Runtime and OpenVINO both use int8 instructions for the file.
 
     Args:
         source: From `export_onnx`, at one scale.
-        destination: Written whole or not at all.
-        batches: What the network takes, like what will be described: normalised photos
-            (b, 3, h, w), four or more, or patches (b, 1, 32, 32).
+        destination: The file to write.
+        batches: Normalised photos (b, 3, h, w), four or more, or patches (b, 1, 32, 32), like
+            those that will be described.
         attention: Quantise the attention blocks' convolutions as well: a sixth faster on a
             ResNet-101, and a little further from float32.
     """
@@ -245,7 +243,7 @@ def _fixed_sizes(model: Model) -> SolarError:
 
 
 @contextmanager
-def _told(model: Model) -> Iterator[None]:
+def _failures_told(model: Model) -> Iterator[None]:
     """Turn export failures of third-party backbones into a SolarError."""
     try:
         yield
@@ -258,7 +256,7 @@ def _told(model: Model) -> Iterator[None]:
 
 
 def _check_onnx(network: nn.Module, path: Path) -> None:
-    """Raise a ValueError if a file describes images of another size otherwise than its network."""
+    """A ValueError if a file describes images of another size differently from its network."""
     require("onnxruntime", purpose="Checking an export")
     import onnxruntime
 
@@ -278,7 +276,7 @@ def _facts(model: Model) -> dict[str, Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep to ourselves what torch and ONNX Runtime say about their own insides."""
+    """Silence what torch and ONNX Runtime log about their internals."""
     former = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -10,21 +10,14 @@ from torch import Tensor
 
 from solar.errors import SolarError
 
-# Norms of the maps of single stages: no part of the models, so files of those lack them, and they
-# start as the library starts them.
+# Norms of the maps of single stages, which files lack: they start as the library starts them.
 _FRESH = "hidden_states_norms."
 
 
 def read_weights(folder: Path, kind: Any, config: Any) -> Any:
-    """A module of the library with the weights of a folder, on the CPU in float32.
+    """A module of the library, of class `kind`, with a folder's weights in float32 on the CPU.
 
-    Args:
-        folder: Has model.safetensors, or several files and their index.
-        kind: A class of the library.
-        config: What it is built from.
-
-    Raises:
-        SolarError: There are no safetensors, or they are damaged, lack a weight or contain NaN.
+    A SolarError if there are no safetensors, or they are damaged, lack a weight or contain NaN.
     """
     if not any(folder.glob("model*.safetensors")):
         raise SolarError(
@@ -60,7 +53,7 @@ def read_weights(folder: Path, kind: Any, config: Any) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the library's bar, and what it says about weights that are not needed, to ourselves."""
+    """Silence the library's progress bar, and its notes about weights that are not needed."""
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -75,10 +68,9 @@ def quiet() -> Iterator[None]:
 
 
 def check_finite(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Raise a SolarError that names the first tensor with a number that is none, or infinite.
+    """Raise a SolarError that names the first tensor with NaN or infinity.
 
-    Such weights would make descriptors that are no numbers, without a word. A sum is quicker than
-    looking at every number, and finite only where all of them are.
+    A finite sum, which is quicker than a look at every number, proves that all are finite.
     """
     for name, tensor in tensors.items():
         if not tensor.sum().isfinite() and not tensor.isfinite().all():

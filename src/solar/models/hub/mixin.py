@@ -57,21 +57,12 @@ class HubMixin:
         message: str | None = None,
         half: bool = False,
     ) -> str:
-        """Upload the network to a repository on the hub, which is made if it is not there.
+        """Upload the network to a repository "org/name" on the hub, created if need be.
 
-        Args:
-            name: "org/name".
-            revision: The branch. Default: "main".
-            private: Whether a new repository is private. Default: what the owner's settings say.
-            message: Of the commit.
-            half: Half the size, as for `solar.save`.
+        See `solar.models.hub.repository.publish`, and for `half` `solar.save`.
 
         Returns:
             The repository's address.
-
-        Raises:
-            SolarError: `huggingface_hub` is not installed, you are not logged in, the account may
-                not write there, or the hub cannot be reached.
         """
         repository = hub.split_name(name)[0]
         with TemporaryDirectory(prefix="solar-") as folder:
@@ -82,8 +73,5 @@ class HubMixin:
 
 
 def _package() -> Any:
-    """`solar.models`, which offers loading and saving.
-
-    Imported when needed: it imports the classes that inherit from here.
-    """
-    return import_module(__package__ or "solar.models")
+    """`solar.models`, imported late: it imports the classes that inherit from here."""
+    return import_module("solar.models")

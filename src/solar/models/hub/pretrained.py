@@ -44,11 +44,10 @@ def from_folder(
     """Build a network over a pretrained backbone, ready to describe, on the CPU.
 
     Mean, standard deviation, interpolation and size are those of `preprocessor_config.json`. Its
-    size (what is cropped, if something is) becomes that of a photo's longer side: photos are
-    neither cropped nor squeezed.
+    (crop) size becomes that of a photo's longer side: photos are neither cropped nor squeezed.
 
-    Of a model with a text side (CLIP, SigLIP) the descriptor is its own embedding of photos, which
-    are cropped or squeezed as its preprocessor says; `describe_text` gives those of words.
+    For a model with a text side (CLIP, SigLIP) the descriptor is its own embedding of photos, which
+    are cropped or squeezed as its preprocessor says; `describe_text` describes texts.
 
     Args:
         folder: Has config.json and model.safetensors.
@@ -87,13 +86,9 @@ def from_folder(
 
 
 def pretrained_folder(source: str | Path) -> Path | None:
-    """A folder with a config.json, fetched if it is on the model hub; None if the source is none.
-
-    Raises:
-        SolarError: It cannot be fetched.
-    """
+    """A folder with a config.json, fetched if it is on the hub; None if the source is none."""
     if hub.is_hub_name(source):
-        return hub.snapshot(str(source), tokenizer=True)
+        return hub.snapshot(str(source))
     path = expanded(source)
     return path if (path / hub.CONFIG).is_file() else None
 
@@ -127,7 +122,7 @@ def _preprocessing(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _square_preprocessing(folder: Path) -> dict[str, Any]:
-    """The same for a model with a text side: squares as it was trained with, and one scale."""
+    """`_preprocessing` for a model with a text side, trained on squares at one scale."""
     given = _preprocessor(folder)
     size = given.get("size")
     squeezed = isinstance(size, Mapping) and size.keys() == {"height", "width"}

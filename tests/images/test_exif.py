@@ -11,7 +11,6 @@ from PIL import Image
 
 from solar.images.exif import (
     ExifFacts,
-    camera,
     exif_facts,
     position,
     stored_box,
@@ -49,7 +48,7 @@ def test_a_photo_says_where_when_and_with_what_it_was_taken(kind: str, tmp_path:
     for source in (data, tmp_path / "a", str(tmp_path / "a")):
         assert position(source) == (48.8582, 2.2945)
         assert taken(source) == "2019-07-14T18:30:00"
-        assert camera(source) == "Canon EOS 5D"
+        assert exif_facts(source).camera == "Canon EOS 5D"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_a_time_that_makes_no_sense_is_not_known(time: str) -> None:
     ],
 )
 def test_cameras_are_named_once(base: dict[int, str], name: str | None) -> None:
-    assert camera(photo(base=base)) == name
+    assert exif_facts(photo(base=base)).camera == name
 
 
 def test_what_is_no_photo_says_nothing(tmp_path: Path) -> None:

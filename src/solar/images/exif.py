@@ -23,7 +23,7 @@ Position: TypeAlias = tuple[float, float]
 _NAME_LENGTH = 100
 _CENTIMETRE = 7  # decimals of a degree
 
-# Applied to the stored pixels they give the upright photo; 1 and anything unknown need nothing.
+# From stored pixels to the upright photo; 1 and anything unknown need nothing.
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -40,7 +40,7 @@ _PNG_METADATA = {b"IHDR", b"eXIf", b"iTXt", b"tEXt", b"zTXt", b"IEND"}
 
 
 def orientation_of(image: Image.Image) -> int:
-    """Find the orientation to be applied, 1 to 8, whether or not the pixels are decoded yet."""
+    """The orientation to be applied, 1 to 8."""
     if image.format == "TIFF":  # Pillow turns it on loading, and tells the turned size before
         return 1
     try:
@@ -51,7 +51,7 @@ def orientation_of(image: Image.Image) -> int:
 
 
 def exif_of(image: Image.Image) -> Image.Exif:
-    """The EXIF of an image whose pixels need not be decoded; damaged EXIF raises anything."""
+    """The EXIF of an image, without decoding pixels; damaged EXIF raises anything."""
     return _png_exif(image) if image.format == "PNG" else image.getexif()
 
 
@@ -97,9 +97,9 @@ def stored_points(
 
 
 def _png_exif(image: Image.Image) -> Image.Exif:
-    """Read the EXIF of a PNG, which may follow the pixels, without decoding them.
+    """Read the EXIF of a PNG, which may follow the pixels, from a copy without the pixels.
 
-    Pillow would decode the whole picture to get there, so it is shown the file without the pixels.
+    Pillow would decode the whole picture to get there.
     """
     stream = getattr(image, "fp", None)
     if stream is None or stream.closed or "exif" in image.info:
@@ -122,7 +122,7 @@ def _png_exif(image: Image.Image) -> Image.Exif:
 
 
 class ExifFacts(NamedTuple):
-    """What a photo says of itself; None where it does not."""
+    """Facts from a photo's EXIF; None where unknown."""
 
     taken: str | None = None  # local time, as 2019-07-14T18:30:00
     position: Position | None = None
@@ -130,7 +130,7 @@ class ExifFacts(NamedTuple):
 
 
 def exif_facts(photo: Source) -> ExifFacts:
-    """All that is known of a photo: a path, the bytes of a file, …; nothing if it is damaged."""
+    """Time, place and camera of a photo, as far as it is readable."""
     try:
         with opened(photo) as image:
             exif = exif_of(image)
@@ -150,11 +150,6 @@ def taken(photo: Source) -> str | None:
 def position(photo: Source) -> Position | None:
     """Latitude and longitude of where a photo was taken, in degrees."""
     return exif_facts(photo).position
-
-
-def camera(photo: Source) -> str | None:
-    """What a photo was taken with, as `Canon EOS 5D`."""
-    return exif_facts(photo).camera
 
 
 def valid_position(latitude: float, longitude: float) -> bool:
@@ -181,7 +176,7 @@ def _position(place: Mapping[int, Any]) -> Position | None:
     gps = ExifTags.GPS
     latitude = _degrees(place.get(gps.GPSLatitude), place.get(gps.GPSLatitudeRef), "NS")
     longitude = _degrees(place.get(gps.GPSLongitude), place.get(gps.GPSLongitudeRef), "EW")
-    # Cameras that have not found a satellite yet write zeros.
+    # Cameras write zeros before they have found a satellite.
     if not valid_position(latitude, longitude) or (latitude, longitude) == (0, 0):
         return None
     return latitude, longitude

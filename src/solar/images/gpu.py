@@ -26,7 +26,7 @@ from solar.images.opening import opened
 from solar.images.resize import REDUCING_GAP, query_size, thumbnail_size
 
 LEAST_SIDE_ON_DEVICE = 32
-"""Pixels; to send a smaller photo takes longer than to decode it."""
+"""Pixels; sending a smaller photo to the GPU takes longer than decoding it."""
 
 _BASELINE, _PROGRESSIVE = 0xC0, 0xC2
 _START_OF_SCAN, _END = 0xDA, b"\xff\xd9"
@@ -42,19 +42,19 @@ _LOBES = 3  # of the Lanczos window, on each side
 _WEIGHT_BITS = 22  # Pillow rounds weights to this many bits behind the point
 # From this version on, Pillow begins with the height where photos lose far more of it than width.
 _TALL_FIRST = int(PIL.__version__.partition(".")[0]) >= 13
-_TOGETHER = 64  # output pixels per matrix product: they share most of the pixels they are made of
+_TOGETHER = 64  # output pixels per matrix product, which share most of their input pixels
 _WORK_BYTES = 256 * 2**20  # of float32 at a time
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """The way from the stored pixels of a photo to those that are described.
+    """The steps from the stored pixels of a photo to those that are described.
 
     Attributes:
-        stored: Width and height of what the file holds.
+        stored: Width and height in the file.
         orientation: EXIF's, 1 to 8.
-        box: What is cut out of the upright photo: left, top, right, bottom.
-        target: Width and height that are left.
+        box: Of the upright photo: left, top, right, bottom.
+        target: Final width and height.
         end: Bytes of the file up to the end of the photo.
     """
 
@@ -71,14 +71,11 @@ class Reduction:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the decoded photo."""
+        """Bytes of the decoded photo."""
         return 3 * self.stored[0] * self.stored[1]
 
     def apply(self, photos: Tensor) -> Tensor:
-        """Turn, cut and shrink photos that are treated alike.
-
-        Shape: (b, 3, h, w) bytes as stored to (b, h, w, 3) bytes.
-        """
+        """Turn, cut and shrink photos, (b, 3, h, w) bytes as stored to (b, h, w, 3) bytes."""
         photos = _turned(photos, self.orientation)
         x1, y1, x2, y2 = self.box
         photos = photos[..., y1:y2, x1:x2]
@@ -90,10 +87,9 @@ class Reduction:
 def plan_reduction(
     data: bytes, size: int, *, box: Box | None, orient: bool, max_pixels: int
 ) -> Reduction | None:
-    """How a device may make of a JPEG file what `solar.images.load` does.
+    """How a GPU can decode a JPEG file as `solar.images.load` does; None if Pillow must do it.
 
-    None where Pillow must decode it. A SolarError if the box misses the photo, or the size makes no
-    sense, as `load` has it.
+    A SolarError as for `load`, if the box misses the photo or the size makes no sense.
     """
     header = plain_header(data)
     if header is None or header.width * header.height > max_pixels:
@@ -126,16 +122,20 @@ def _turned(photos: Tensor, orientation: int) -> Tensor:
 
 
 class JpegHeader(NamedTuple):
-    """What is stored: width and height, whether metadata may turn it, and where the photo ends."""
+    """Stored size, whether metadata may turn the photo, and the end of the photo in the file."""
 
     width: int
     height: int
     metadata: bool
-    end: int  # after which other things may follow, such as a film
+    end: int  # a film, for example, may follow
 
 
 def plain_header(data: bytes) -> JpegHeader | None:
-    """The header of a complete, plain JPEG file; None for any other file, damaged ones included."""
+    """The header of a complete, plain JPEG file; None for any other, damaged ones included.
+
+    Plain files have three channels of 8 bits, YCbCr, Huffman coded, baseline or progressive. A
+    GPU's decoder would refuse others, or silently misread them.
+    """
     if not data.startswith(b"\xff\xd8"):
         return None
     position, metadata, several, adobe, frame = 2, False, False, None, b""
@@ -144,8 +144,7 @@ def plain_header(data: bytes) -> JpegHeader | None:
         segment = data[position + 4 : position + 2 + length]
         position += 2 + length
         if marker == _START_OF_SCAN:
-            # In what follows, only a marker has these two bytes: others are written apart. To
-            # look for it through megabytes would keep all other threads waiting.
+            # A search for the end through megabytes would keep all other threads waiting.
             ends = data.endswith(_END) and not several
             end = len(data) if ends else data.find(_END, position) + len(_END)
             plain = end > position and adobe in (None, 1)
@@ -164,7 +163,7 @@ def plain_header(data: bytes) -> JpegHeader | None:
 
 
 def _header(frame: bytes, metadata: bool, end: int) -> JpegHeader | None:
-    """What a frame of three channels says; None where it has others, or they are not YCbCr."""
+    """The header of a frame of three channels; None for other frames."""
     if len(frame) != 6 + 3 * 3:
         return None
     bits, height, width, channels = struct.unpack(">BHHB", frame[:6])
@@ -250,7 +249,7 @@ def _resize_rows(photos: Tensor, length: float, width: int) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _windows(size: int, length: float, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Of neighbouring output pixels, the input pixels that any of them needs, and the weights.
+    """Input pixels and weights for groups of neighbouring output pixels.
 
     Returns:
         Columns (blocks · window), and weights (blocks, window, together).

@@ -115,10 +115,8 @@ def to_blocks(images: Tensor) -> Tensor:
 
 def folded(head: nn.Sequential, *, relu: bool = False) -> FusedConv:
     """The convolution and the batch norm that a row of layers starts with."""
-    conv, norm = head[0], head[1]
-    assert isinstance(conv, nn.Conv2d)
-    assert isinstance(norm, nn.BatchNorm2d)
-    return FusedConv(conv, norm, relu=relu)
+    layers: Any = head
+    return FusedConv(layers[0], layers[1], relu=relu)
 
 
 def _copied(conv: nn.Conv2d) -> tuple[nn.Parameter, nn.Parameter | None]:
@@ -126,25 +124,15 @@ def _copied(conv: nn.Conv2d) -> tuple[nn.Parameter, nn.Parameter | None]:
     return nn.Parameter(conv.weight.detach().clone()), bias
 
 
-def _folded(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> tuple[nn.Parameter, nn.Parameter]:
-    """Weight and bias with the batch norm in them; no more is copied than that."""
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    return fuse_conv_bn_weights(
-        conv.weight,
-        conv.bias,
-        norm.running_mean,
-        norm.running_var,
-        norm.eps,
-        norm.weight,
-        norm.bias,
-    )
+def _folded(conv: nn.Conv2d, norm: Any) -> tuple[nn.Parameter, nn.Parameter]:
+    statistics = norm.running_mean, norm.running_var, norm.eps
+    return fuse_conv_bn_weights(conv.weight, conv.bias, *statistics, norm.weight, norm.bias)
 
 
 def move_bias(source: FusedConv, target: FusedConv, through: Tensor | None = None) -> None:
-    """Let `target`, linear in the output of `source`, add its bias as well: `source` has none then.
+    """Move the bias of `source` to `target`, which is linear in its output.
 
-    `through` is the matrix (out, in) that the bias passes on its way; none for a plain sum.
+    `through` is the matrix (out, in) that the bias passes on its way; None for a plain sum.
     """
     assert source.bias is not None
     assert target.bias is not None
@@ -156,12 +144,12 @@ def move_bias(source: FusedConv, target: FusedConv, through: Tensor | None = Non
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, *, gradients: bool = False) -> Tensor:
-    """softmax(q·kᵀ / √m)·v, (b, n, m) each, by whatever is fastest on the device.
+    """softmax(q·kᵀ / √m)·v, (b, n, m) each, by the fastest way on the device.
 
-    A fused kernel holds no map of all pairs: linear memory, and for conv4's 256 channels the
-    fastest way. None takes heads as wide as conv5's 1,024; torch's own way for those computes in
-    float32, so the map is written out, in the precision of the input. With `gradients`, kernels
-    that are fast forwards and backwards together are preferred.
+    A fused kernel holds no map of all pairs, and is fastest for conv4's 256 channels. None takes
+    heads as wide as conv5's 1,024, and torch's fallback computes in float32: the map is written
+    out instead, in the precision of the input. With `gradients`, kernels that are fast forwards
+    and backwards together are preferred.
     """
     n, mid = q.shape[1:]
     fits = not q.is_cuda or mid <= _FUSED_HEAD
@@ -184,7 +172,7 @@ def fused_heads(q: Tensor, k: Tensor, v: Tensor, *, gradients: bool = False) -> 
 
 
 class FusedAttention(nn.Module):
-    """A copy of a block that is frozen, with queries and keys in one convolution.
+    """A copy of a frozen block, with queries and keys in one convolution.
 
     The rows of an attention map sum to one, so the values' bias passes through it unchanged and
     joins the output's. If `clamped`, negative values of the result may become zero.
@@ -236,14 +224,9 @@ def has_frozen_norms(block: SecondOrderAttention) -> bool:
     return not any(m.training for m in block.modules() if isinstance(m, nn.BatchNorm2d))
 
 
-def _folded_weights(head: nn.Sequential) -> tuple[Tensor, Tensor]:
+def _folded_weights(head: Any) -> tuple[Tensor, Tensor]:
     """Weight (out, in) and bias of a 1×1 convolution and its frozen batch norm, with gradients."""
     conv, norm = head[0], head[1]
-    assert isinstance(conv, nn.Conv2d)
-    assert isinstance(norm, nn.BatchNorm2d)
-    assert conv.bias is not None
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
     factor = norm.weight * (norm.running_var + norm.eps).rsqrt()
     bias = (conv.bias - norm.running_mean) * factor + norm.bias
     return conv.weight.flatten(1) * factor[:, None], bias
@@ -258,10 +241,9 @@ def _locations(x: Tensor) -> Tensor:
 
 
 def fuse_layers(body: nn.Module) -> None:
-    """Let a backbone of `transformers` compute the same in fewer passes, as far as it is known.
+    """Fuse the known layers of a backbone of `transformers` (or of its stages), in place.
 
-    Args:
-        body: The backbone, or its stages; changed in place. It can only describe from then on.
+    Layers with other parts stay as they are. Afterwards it can only describe, not learn.
     """
     for module in list(body.modules()):
         for name, child in list(module.named_children()):
@@ -283,9 +265,8 @@ def fuse_layers(body: nn.Module) -> None:
 class FlatLinear(nn.Module):
     """A linear layer and perhaps the GELU after it, over all locations as the rows of one matrix.
 
-    A GPU adds the bias, and computes the GELU, before the product leaves its registers. That GELU
-    is the one by tanh, which differs from the exact one by less than bfloat16 can tell of a one;
-    in other precisions and on a CPU it is the exact one.
+    In bfloat16 on a GPU, bias and GELU are computed before the product leaves the registers. That
+    GELU, by tanh, differs from the exact one by less than the precision of bfloat16.
     """
 
     def __init__(self, linear: nn.Linear, *, gelu: bool = False) -> None:
@@ -349,8 +330,8 @@ class JointAttention(nn.Module):
 class PatchAngles(nn.Module):
     """The angles by which DINOv3 turns queries and keys, computed anew for every batch.
 
-    The library remembers the patches' places for the last 32 sizes. A recorded launch would go on
-    reading them where they were after they have been forgotten.
+    The library caches the patches' places for the last 32 sizes: a recorded CUDA graph would go on
+    reading them after they were freed.
     """
 
     inv_freq: Tensor
@@ -371,7 +352,7 @@ class PatchAngles(nn.Module):
 
 
 class FusedConvNeXt(nn.Module):
-    """A block of ConvNeXt, of its second version or of DINOv3's: what scales is in the weights."""
+    """A block of ConvNeXt, ConvNeXt V2 or DINOv3, with its scales multiplied into the weights."""
 
     def __init__(self, block: Any, names: Sequence[str]) -> None:
         super().__init__()
@@ -403,7 +384,7 @@ def _fuse_gelu(perceptron: nn.Module, linear: str, activation: str) -> None:
 
 
 def _fold_scales(layer: Any) -> None:
-    """Multiply what scales both halves of a transformer's layer into the linear layers before."""
+    """Multiply the scales of a transformer's layer into the linear layers before them."""
     for scale, linears in _SCALED.items():
         linear = next((name for name in linears if _has(layer, (f"{scale}.lambda1", name))), None)
         if linear is not None:

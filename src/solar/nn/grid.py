@@ -15,9 +15,8 @@ def resize(
 ) -> Tensor:
     """Resize images (b, c, h, w), without antialiasing, so that each side is a multiple of `grid`.
 
-    A side becomes the multiple nearest to `scale` times what it was, half of one rounded up. The
-    two sides are rounded separately, so the aspect ratio changes by half a patch at most. A side
-    that is a multiple already stays as it is; with a grid of 1, scaled sides are rounded down.
+    A side becomes the multiple nearest to `scale` times its length, halves rounded up. The aspect
+    ratio changes by half a patch at most. With a grid of 1, scaled sides are rounded down.
     """
     align = None if mode == "nearest" else False
     if grid == 1:
@@ -26,7 +25,7 @@ def resize(
         return F.interpolate(images, scale_factor=scale, mode=mode, align_corners=align)
     h, w = images.shape[2:]
     size = [_multiple(side, scale, grid) for side in (h, w)]
-    # A program that is exported for all sizes must not remember that those of the example fit.
+    # An exported program must not depend on whether the sides of the example fit.
     if not torch.compiler.is_exporting() and size == [h, w]:
         return images
     return F.interpolate(images, size=size, mode=mode, align_corners=align)
@@ -39,11 +38,7 @@ def _multiple(side: int, scale: float, grid: int) -> int:
 
 
 class ToGrid(nn.Module):
-    """`resize` as the first thing that a backbone does; it changes nothing where sides fit.
-
-    Attributes:
-        dtype: What comes out is of this, if it is set.
-    """
+    """`resize` as the first stage of a backbone; `dtype`, if set, is that of its output."""
 
     dtype: torch.dtype | None = None
 

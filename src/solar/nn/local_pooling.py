@@ -22,7 +22,7 @@ from torch import Tensor, nn
 SEVEN_SCALES = (2.0, 1.414, 1.0, 0.707, 0.5, 0.353, 0.25)
 
 RECONSTRUCTION = 10.0
-"""Weight of what the autoencoder loses, in the loss of a training, as published."""
+"""Weight of the autoencoder's loss in training, as published."""
 
 
 class LocalPooling(nn.Module, ABC):
@@ -33,8 +33,8 @@ class LocalPooling(nn.Module, ABC):
         local_dim: Length of a local descriptor.
         unit: Whether local descriptors are of unit norm.
         scales: Of the photo, at which local features are taken.
-        selection: Which of them are kept: the "strongest" of all scales; or, with "suppression",
-            those above a threshold of which none covers the same as a stronger one.
+        selection: Keep the "strongest" of all scales, or, with "suppression", those above a
+            threshold that overlap no stronger one.
     """
 
     dim: int
@@ -49,7 +49,7 @@ class LocalPooling(nn.Module, ABC):
 
 
 class How(LocalPooling):
-    """HOW: strong is what has a large norm; descriptors are smoothed, whitened and shortened.
+    """HOW: the strength is the norm; descriptors are smoothed, whitened and shortened.
 
     The whitening `reduce` comes from a PCA of local descriptors (`start_from`) and is not trained.
     """
@@ -87,7 +87,7 @@ def smoothed(x: Tensor) -> Tensor:
 
 
 class _ScoredLocations(nn.Module):
-    """Two 1×1 convolutions from a location to how much it is worth."""
+    """Two 1×1 convolutions from a location to its weight."""
 
     def __init__(self, channels: int, inner: int, eps: float) -> None:
         super().__init__()
@@ -102,15 +102,12 @@ class _ScoredLocations(nn.Module):
 
 
 class _Autoencoder(nn.Module):
-    """A location to a short code and back."""
-
     def __init__(self, channels: int, code: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels, code, 1)
         self.conv2 = nn.Conv2d(code, channels, 1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Maps (b, c, h, w) to codes (b, code, h, w) and restored maps."""
         code = self.conv1(x)
         return code, self.conv2(code).relu()
 
@@ -118,8 +115,7 @@ class _Autoencoder(nn.Module):
 class Delf(LocalPooling):
     """DELF: codes of an autoencoder, weighed by attention.
 
-    While it is trained, what the autoencoder loses is minimised, too: its gradient joins that of
-    whatever loss the pooled vector has.
+    In training the gradient of the autoencoder's loss joins that of the pooled vector's loss.
     """
 
     selection = "suppression"

@@ -1,4 +1,4 @@
-"""What all backbones have in common: stages, insertion points for attention, a way to be fused."""
+"""The base class of backbones: stages, places for attention, fusing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,15 +16,12 @@ RunAttention = Callable[[int, SecondOrderAttention, Tensor], Tensor]
 """How a backbone runs one of its attention blocks: (layer number, block, map) to map."""
 
 draws_weights = ContextVar("draws_weights", default=True)
-"""Whether a backbone of a library draws its weights when it is built; see `without_drawing`."""
+"""See `without_drawing`."""
 
 
 @contextmanager
 def without_drawing() -> Iterator[None]:
-    """Within the block, backbones are built without drawing weights, which takes seconds.
-
-    For networks whose weights are all about to be read from a file.
-    """
+    """Build backbones without drawing weights, which takes seconds: they are read from a file."""
     token = draws_weights.set(False)
     try:
         yield
@@ -35,8 +32,8 @@ def without_drawing() -> Iterator[None]:
 class Backbone(nn.Module):
     """Images to a feature map, stage by stage, with second-order attention between stages.
 
-    A subclass adds its modules in the order in which a photo meets them, and says with `add_stage`
-    and `add_attention` what they are. `solar.nn.backbones` lists those with a name.
+    A subclass calls `add_stage` and `add_attention` in the order in which they run.
+    `solar.nn.backbones` lists the backbones by name.
 
     Args:
         attention: Layer number to channel reduction; the blocks are called `soa` and the number.
@@ -48,9 +45,9 @@ class Backbone(nn.Module):
             layers as the paper does (3, 4, 5 for strides 8, 16, 32), so that a recipe's "45" means
             the same in every backbone.
         fusable: Whether `fuse_stage` knows every stage.
-        least_side: Pixels that the shorter side of an image must have for the map not to be empty.
+        least_side: Fewest pixels of an image's shorter side, for the map not to be empty.
         stride: Pixels from one location of the map to the next.
-        first: Where the first location looks: the middle of what it sees, in pixels from the edge.
+        first: Pixels from the edge to the middle of the first location's field.
         takes_blocks: Whether the fused stem can take 2×2 pixels per location (`to_blocks`).
         takes_half: Whether it may run in bfloat16 on a GPU although it cannot be fused.
         grid: Sides of images are rounded to multiples of this (`solar.nn.grid.resize`).
@@ -100,7 +97,7 @@ class Backbone(nn.Module):
             self.add_stage(f"soa{layer}", block)
 
     def stages(self) -> list[tuple[str, nn.Module]]:
-        """Names and modules in the order in which a photo meets them, attention blocks too."""
+        """Names and modules in order, attention blocks too."""
         found = []
         for name, children in self._stages.items():
             parts = [self.get_submodule(child) for child in children]
@@ -108,10 +105,7 @@ class Backbone(nn.Module):
         return found
 
     def layers(self) -> dict[str, list[nn.Parameter]]:
-        """What may learn at a rate of its own, in the order in which a photo meets it.
-
-        These are the stages, attention blocks too, unless a backbone has finer ones.
-        """
+        """Parts that may have learning rates of their own, in order; by default the stages."""
         return {name: list(part.parameters()) for name, part in self.stages()}
 
     def forward(self, x: Tensor) -> Tensor:
@@ -119,7 +113,7 @@ class Backbone(nn.Module):
         return self.run(x, lambda layer, block, x: block(x))
 
     def run(self, x: Tensor, attend: RunAttention) -> Tensor:
-        """Run as `forward` does, with `attend` in the place of every attention block."""
+        """Like `forward`, with `attend` in place of every attention block."""
         for name, children in self._stages.items():
             for child in children:
                 part = self.get_submodule(child)
@@ -130,13 +124,13 @@ class Backbone(nn.Module):
         return x
 
     def cast(self, dtype: torch.dtype) -> None:
-        """Compute in another precision from now on; maps are of it as well."""
+        """Compute in another precision from now on, maps included."""
         self.to(dtype)
 
     def streamline(self) -> None:
-        """Compute the same in fewer passes over memory from now on, only to describe photos.
+        """Describe in fewer passes over memory from now on, if a backbone knows how.
 
-        For backbones that are not `fusable`; changes nothing unless one overrides it.
+        For backbones that are not `fusable`; afterwards they cannot learn.
         """
 
     def fuse_stage(
@@ -144,13 +138,13 @@ class Backbone(nn.Module):
     ) -> nn.Module:
         """A copy of a stage that computes the same in evaluation mode, in fewer, larger steps.
 
-        Only for backbones that are `fusable`; these override it for their own stages.
+        Backbones that are `fusable` override it for their own stages.
 
         Args:
             name: Of the stage.
             part: The stage; left as it is.
             on_blocks: Let the stem take `to_blocks` of images instead of images.
-            clamped: What follows clamps negative values, so that an attention block may, too.
+            clamped: The next layer clamps negative values, so an attention block may, too.
         """
         if isinstance(part, SecondOrderAttention):
             return FusedAttention(part, clamped=clamped)

@@ -60,7 +60,7 @@ class Bottleneck(nn.Module):
         return out
 
 
-# By depth the kind of block, and how many of them each of the four stages has.
+# By depth: the kind of block, and the blocks of each of the four stages.
 DESIGNS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] = {
     18: (BasicBlock, (2, 2, 2, 2)),
     34: (BasicBlock, (3, 4, 6, 3)),
@@ -71,10 +71,10 @@ DESIGNS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] 
 
 
 class ResNet(Backbone):
-    """A ResNet without its classifier: parameter names are torchvision's, one to one.
+    """A ResNet without its classifier.
 
-    Attention goes after conv3_x, conv4_x or conv5_x: `{4: 4, 5: 2}`, for example. `last` is the
-    layer that it ends with: 4 leaves conv5_x out.
+    Attention goes after conv3_x, conv4_x or conv5_x: `{4: 4, 5: 2}`, for example. `last=4` leaves
+    conv5_x out.
     """
 
     attention_strides: Mapping[int, int] = {3: 8, 4: 16, 5: 32}
@@ -152,7 +152,7 @@ class FusedBlock(nn.Module):
 
 
 class VGG16(Backbone):
-    """VGG-16's convolutions without the last pooling; parameter names are torchvision's.
+    """VGG-16's convolutions without the last pooling.
 
     Shape: (b, 3, h, w) to (b, 512, ⌊h / 16⌋, ⌊w / 16⌋).
     """
@@ -175,7 +175,7 @@ class VGG16(Backbone):
 
 
 class AlexNet(Backbone):
-    """AlexNet's convolutions without the last pooling; parameter names are torchvision's.
+    """AlexNet's convolutions without the last pooling.
 
     Shape: (b, 3, h, w) to (b, 256, about h / 16, about w / 16).
     """

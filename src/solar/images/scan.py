@@ -1,4 +1,4 @@
-"""Find the photos of a folder, a list or a tar shard by names and kinds of files; none is opened."""
+"""Find photos in a folder, a list or a tar shard by names and kinds of files; none is opened."""
 
 import os
 import stat

@@ -254,8 +254,8 @@ def test_publishing_needs_a_token_and_a_network(
     server: Hub, tmp_path: Path, variables: dict[str, str], complaint: str
 ) -> None:
     (tmp_path / "config.json").write_text("{}")
-    code = f"from solar.models.hub import repository as hub; hub.publish({str(tmp_path)!r}, 'org/mine')"
-    told = f"try:\n {code}\nexcept ValueError as error:\n print(error)"
+    code = f"from solar.models.hub.repository import publish\ntry:\n publish({str(tmp_path)!r}, "
+    told = f"{code}'org/mine')\nexcept ValueError as error:\n print(error)"
     assert complaint in child(told, server=server.address, home=tmp_path / "home", **variables)
     assert "org/mine" not in server.repositories
 

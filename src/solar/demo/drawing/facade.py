@@ -324,11 +324,11 @@ def front(
     """The front of a building on a transparent sheet.
 
     Args:
-        b: What to draw.
+        b: The building.
         light: The hour.
-        scale: Pixels a metre; everything is drawn at twice that and averaged.
+        scale: Pixels per metre; everything is drawn at twice that and averaged.
         shade: A small grey picture stretched over the front: 255 in the sun, less in shadow.
-        rng: Says which lamps are on.
+        rng: Decides which lamps are on.
 
     Returns:
         An RGBA picture of twice `b.half` by `b.height` metres, the ground at its lower edge.

@@ -10,7 +10,8 @@ import pytest
 from PIL import ExifTags, Image, ImageDraw, ImageFilter, PngImagePlugin, features
 
 from solar.errors import SolarError
-from solar.images import ImageError, check_visible, crop, image_size, load, read_image, thumbnail
+from solar.images import ImageError, check_visible, crop, image_size, load, read_image
+from solar.images.resize import thumbnail
 
 LANCZOS = Image.Resampling.LANCZOS
 AVIF = pytest.mark.skipif(not features.check("avif"), reason="this Pillow has no AVIF")

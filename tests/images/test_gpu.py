@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import ImageError, load, thumbnail, thumbnail_size
+from solar.images import ImageError, load
 from solar.images.gpu import plain_header, plan_reduction, reduce, shrink
+from solar.images.resize import thumbnail, thumbnail_size
 
 
 def jpeg(mode: str = "RGB", size: tuple[int, int] = (61, 47), **options: object) -> bytes:

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import Photos, find_photos, load, named_photos
+from solar.images import Photos, find_photos, load
+from solar.images.roots import named_photos
 
 
 def photo(shade: int) -> bytes:

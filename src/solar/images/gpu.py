@@ -48,21 +48,13 @@ _WORK_BYTES = 256 * 2**20  # of float32 at a time
 
 @dataclass(frozen=True)
 class Reduction:
-    """The steps from the stored pixels of a photo to those that are described.
+    """The steps from the stored pixels of a photo to those that are described."""
 
-    Attributes:
-        stored: Width and height in the file.
-        orientation: EXIF's, 1 to 8.
-        box: Of the upright photo: left, top, right, bottom.
-        target: Final width and height.
-        end: Bytes of the file up to the end of the photo.
-    """
-
-    stored: tuple[int, int]
-    orientation: int
-    box: tuple[int, int, int, int]
-    target: tuple[int, int]
-    end: int = field(compare=False)
+    stored: tuple[int, int]  # width and height in the file
+    orientation: int  # EXIF's, 1 to 8
+    box: tuple[int, int, int, int]  # of the upright photo: left, top, right, bottom
+    target: tuple[int, int]  # final width and height
+    end: int = field(compare=False)  # bytes of the file up to the end of the photo
 
     @property
     def upright(self) -> tuple[int, int]:
@@ -214,8 +206,7 @@ def reduce(photos: Tensor, factor_x: int, factor_y: int) -> Tensor:
 
 
 def _extents(size: int, factor: int) -> Tensor:
-    starts = torch.arange(0, size, factor)
-    return (size - starts).clamp(max=factor)
+    return (size - torch.arange(0, size, factor)).clamp(max=factor)
 
 
 def _block_sums(planes: Tensor, factor_x: int, factor_y: int) -> Tensor:

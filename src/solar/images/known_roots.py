@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -70,7 +70,8 @@ def shown_roots(
     if photos is not None:
         return roots.moved_to(photos)
     allowed = [os.path.realpath(expanded(folder)) for folder in given]
-    now = Roots(tuple(root for root in roots.roots if _is_below(root, allowed)))
+    below = [r for r in roots.roots if any(map(Path(_real(r)).is_relative_to, allowed))]
+    now = Roots(tuple(below))
     confirm(place, now)
     fine = {*confirmed_roots(place, roots).roots, *now.roots}
     if left := [root.path for root in roots.roots if root not in fine]:
@@ -89,10 +90,6 @@ def _question(place: str | Path, folders: Sequence[str]) -> str:
         f"({', '.join(some)}{more}): if their photos may be shown, confirm once with {options}; "
         "otherwise name the folder of its photos with `photos=`."
     )
-
-
-def _is_below(root: Root, folders: Iterable[str]) -> bool:
-    return any(Path(_real(root)).is_relative_to(folder) for folder in folders)
 
 
 def _real(root: Root) -> str:

@@ -72,10 +72,7 @@ def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
 
 
 def query_size(full: tuple[int, int], crop: tuple[int, int], size: float) -> float:
-    """The thumbnail limit that gives a box the scale of its whole photo, not rounded.
-
-    ``full`` and ``crop`` are width and height of photo and box, ``size`` the limit for whole photos.
-    """
+    """The thumbnail limit that gives a box of size ``crop`` its photo's scale, not rounded."""
     return size * max(crop) / max(full)
 
 

@@ -26,17 +26,11 @@ MARK = "//"
 
 @dataclass(frozen=True)
 class Root:
-    """A place that photos are below.
+    """A folder, list or tar shard with photos."""
 
-    Attributes:
-        path: The folder, list or tar shard, absolute.
-        name: Prefix of the names of its photos, without the slashes; may be empty.
-        whole: Whether everything below it belongs to the collection, or only single photos.
-    """
-
-    path: str
-    name: str = ""
-    whole: bool = True
+    path: str  # absolute
+    name: str = ""  # prefix of the names of its photos, without the slashes
+    whole: bool = True  # whether everything below belongs to the collection, or only single photos
 
     def named(self, below: str) -> str:
         """The name of the photo at a path below."""

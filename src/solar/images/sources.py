@@ -31,21 +31,13 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True)
 class Photos:
-    """Photos in a fixed order. Small enough to send to other processes.
+    """Photos in a fixed order. Small enough to send to other processes."""
 
-    Attributes:
-        names: Unique, in order: paths relative to the folder, or as written in the list or shard.
-        places: The file of each photo, or its range of bytes within a tar shard.
-        skipped: Files with a photo's ending that cannot be photos, with the reason.
-        roots: The places that names are relative to.
-        seen: Size and time of each file; empty without a scan.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # unique: paths relative to the root, or as in the list or shard
     places: tuple[Place, ...]
-    skipped: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)  # by name the reason
     roots: Roots = field(default_factory=Roots, compare=False)
-    seen: tuple[Found, ...] = field(default=(), compare=False, repr=False)
+    seen: tuple[Found, ...] = field(default=(), compare=False, repr=False)  # empty without a scan
 
     @classmethod
     def in_folder(cls, folder: Path, names: Iterable[str]) -> "Photos":

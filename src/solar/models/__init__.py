@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from solar.models.checkpoint import load_whitening as load_whitening
     from solar.models.checkpoint import retrieval_model as retrieval_model
     from solar.models.checkpoint import save as save
-    from solar.models.checkpoint import to_published as to_published
     from solar.models.export import convert as convert
     from solar.models.hub.folder import save_folder as save_folder
     from solar.models.patch_net import PATCH_REDUCTIONS as PATCH_REDUCTIONS
@@ -42,7 +41,6 @@ else:
         "retrieval_model": "solar.models.checkpoint",
         "save": "solar.models.checkpoint",
         "save_folder": "solar.models.hub.folder",
-        "to_published": "solar.models.checkpoint",
     }
     __all__ = list(_HOMES)
 

@@ -32,21 +32,13 @@ from solar.nn.soa import AttentionFactors
 
 @dataclass(frozen=True, eq=False)
 class LocatedDescriptor:
-    """The contribution of every region of a photo to its descriptor.
+    """The contribution of every region of a photo to its descriptor."""
 
-    Attributes:
-        vectors: (h, w, dim), whose sum is the descriptor.
-        shift: (dim,) how much of that sum is the whitening's shift, which the regions share.
-        rows: (h + 1,) borders of regions from top to bottom, in pixels of the photo.
-        columns: (w + 1,) the same from left to right.
-        size: Width and height of the upright photo.
-    """
-
-    vectors: Floats
-    shift: Floats
-    rows: Doubles
-    columns: Doubles
-    size: tuple[int, int]
+    vectors: Floats  # (h, w, dim), whose sum is the descriptor
+    shift: Floats  # (dim,) how much of that sum is the whitening's shift, which the regions share
+    rows: Doubles  # (h + 1,) borders of regions from top to bottom, in pixels of the photo
+    columns: Doubles  # (w + 1,) the same from left to right
+    size: tuple[int, int]  # width and height of the upright photo
 
     @property
     def descriptor(self) -> Floats:
@@ -99,7 +91,12 @@ def locate(
         sums = _averaged(net, sums)
         rows, columns = max(grids, key=lambda grid: len(grid[0]) * len(grid[1]))
         spread = [
-            _spread(one.parts, _shares(down, rows), _shares(across, columns))
+            torch.einsum(
+                "rh,hwc,sw->rsc",
+                _shares(down, rows).to(net.device),
+                one.parts,
+                _shares(across, columns).to(net.device),
+            )
             for one, (down, across) in zip(sums, grids, strict=True)
         ]
         vectors = torch.stack(spread).sum(dim=0).cpu().numpy()
@@ -207,8 +204,3 @@ def _shares(locations: Doubles, regions: Doubles) -> Tensor:
     low = np.maximum(locations[:-1], regions[:-1, None])
     high = np.minimum(locations[1:], regions[1:, None])
     return torch.from_numpy((high - low).clip(min=0) / np.diff(locations)).float()
-
-
-def _spread(parts: Tensor, down: Tensor, across: Tensor) -> Tensor:
-    down, across = down.to(parts.device), across.to(parts.device)
-    return torch.einsum("rh,hwc,sw->rsc", down, parts, across)

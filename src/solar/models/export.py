@@ -54,8 +54,13 @@ def convert(
         SolarError: The network cannot be read, or cannot be written in this format.
     """
     destination = Path(destination)
-    if not hub:
-        _check_ending(destination, half)
+    if half and not hub and destination.suffix != ".safetensors":
+        raise SolarError(f"{destination} must end in .safetensors: only those can be halved.")
+    if not hub and destination.suffix not in (".safetensors", ".pth"):
+        raise SolarError(
+            f"{destination} must end in .safetensors (solar's format) or .pth (the published "
+            "format); `hub=True` writes a folder for the Hugging Face Hub."
+        )
     model = load(source, device="cpu")
     if getattr(model, "text", None) is not None:
         warnings.warn(
@@ -194,16 +199,6 @@ def require(*packages: str, purpose: str) -> None:
             raise SolarError(
                 f'{purpose} needs the package {package}: pip install "solar-retrieval[export]".'
             )
-
-
-def _check_ending(destination: Path, half: bool) -> None:
-    if half and destination.suffix != ".safetensors":
-        raise SolarError(f"{destination} must end in .safetensors: only those can be halved.")
-    if destination.suffix not in (".safetensors", ".pth"):
-        raise SolarError(
-            f"{destination} must end in .safetensors (solar's format) or .pth (the published "
-            "format); `hub=True` writes a folder for the Hugging Face Hub."
-        )
 
 
 class _MultiScale(nn.Module):

@@ -9,8 +9,8 @@ from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images.resize import Square
 from solar.nn import BACKBONES, POOLINGS
+from solar.nn.backbones.backbone import Interpolation
 from solar.nn.backbones.parts import TokenUse
-from solar.nn.grid import Interpolation
 
 SCALES = (1.0, sqrt(2), 1 / sqrt(2))
 IMAGENET_MEAN = (0.485, 0.456, 0.406)

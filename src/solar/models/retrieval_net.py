@@ -13,15 +13,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.images import Box, Source, check_visible, load, photo_list
+from solar.images import Box, Source, check_visible, load
+from solar.images.opening import photo_list
 from solar.models.hub.mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.models.retrieval_config import TOKENS, RetrievalConfig
 from solar.models.text_side import TextSide, no_text_side
 from solar.nn import BACKBONES, POOLINGS, Backbone, GeM, Regional, l2_normalize
+from solar.nn.backbones.backbone import resize
 from solar.nn.backbones.transformers import TransformersBackbone
 from solar.nn.backbones.vision_tower import VisionTower, is_joint
-from solar.nn.grid import resize
 
 
 class RetrievalNet(HubMixin, nn.Module):

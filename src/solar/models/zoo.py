@@ -41,50 +41,30 @@ SFM = "retrieval-SfM-120k"
 
 @dataclass(frozen=True)
 class NamedModel:
-    """A named model file, bundled or published elsewhere.
-
-    Attributes:
-        urls: The preferred address first; none for a bundled model, or where only `by_hand`
-            is known.
-        sha256: Hex digest or its first digits; None when the publisher gives none.
-        architecture: The backbone, by its usual name.
-        dim: Numbers in a descriptor; for a backbone, channels of the last map.
-        parameters: Learnt numbers in the network; running statistics are not counted.
-        attention: Layers with second-order attention, "45" for example.
-        pooling: "gem", "gemmp" (one p per channel), "gem-fixed" (p is not learned) or "mac"; with
-            "-r" summed over regions.
-        whitening: "end-to-end" (a layer of the network), "learnt" (apply the matrix stored beside
-            the weights afterwards) or "".
-        reported: Published results in percent, by data set and protocol.
-        source: Where those results were published, and how they were measured.
-        licence: What the publisher says.
-        aliases: Further names, beside the file name.
-        bundled: Whether it comes with solar.
-        by_hand: Where to download it with a browser, if there is no other way.
-        recipe: The recipe that trains it, where no file is published.
-        caveat: A sentence to show beside the results.
-    """
+    """A named model file, bundled or published elsewhere."""
 
     name: str
     task: Task
     file: str
-    urls: tuple[str, ...]
-    sha256: str | None
-    architecture: str
-    dim: int
-    parameters: int
+    urls: tuple[str, ...]  # the preferred one first; none if bundled, or for `by_hand` and `recipe`
+    sha256: str | None  # hex digest or its first digits; None when the publisher gives none
+    architecture: str  # the backbone, by its usual name
+    dim: int  # numbers in a descriptor; for a backbone, channels of the last map
+    parameters: int  # learnt numbers, without running statistics
     trained_on: str
-    attention: str = ""
-    pooling: str = ""
+    attention: str = ""  # layers with second-order attention, "45" for example
+    pooling: str = ""  # as in `POOLINGS`; with "-r" summed over regions
+    # "end-to-end": a layer of the network; "learnt": a matrix beside the weights, applied last
     whitening: Literal["end-to-end", "learnt", ""] = ""
+    # Published results in percent, by data set and protocol, and how they were measured.
     reported: Mapping[str, Mapping[str, float]] = field(default_factory=dict, hash=False)
     source: str = ""
     licence: str = "see publisher"
-    aliases: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()  # further names, beside the file name
     bundled: bool = False
-    by_hand: str = ""
-    recipe: str = ""
-    caveat: str = ""
+    by_hand: str = ""  # where to download it with a browser, if there is no other way
+    recipe: str = ""  # trains it, where no file is published
+    caveat: str = ""  # a sentence to show beside the results
 
 
 RetrievalName = Literal[

@@ -26,21 +26,13 @@ RECONSTRUCTION = 10.0
 
 
 class LocalPooling(nn.Module, ABC):
-    """Feature maps to local features, and to the vector by which they are trained.
+    """Feature maps to local features, and to the vector by which they are trained."""
 
-    Attributes:
-        dim: Length of that vector.
-        local_dim: Length of a local descriptor.
-        unit: Whether local descriptors are of unit norm.
-        scales: Of the photo, at which local features are taken.
-        selection: Keep the "strongest" of all scales, or, with "suppression", those above a
-            threshold that overlap no stronger one.
-    """
-
-    dim: int
-    local_dim: int
-    unit: ClassVar[bool] = True
+    dim: int  # of that vector
+    local_dim: int  # of a local descriptor
+    unit: ClassVar[bool] = True  # whether local descriptors are of unit norm
     scales: ClassVar[tuple[float, ...]] = SEVEN_SCALES
+    # Keep the strongest of all scales, or those above a threshold that overlap no stronger one.
     selection: ClassVar[Literal["strongest", "suppression"]] = "strongest"
 
     @abstractmethod

@@ -18,7 +18,7 @@ from solar.models.hub.library_weights import read_weights
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
 from solar.models.text_side import TextSide
-from solar.nn.backbones.backbone import without_drawing
+from solar.nn.backbones.backbone import Interpolation, without_drawing
 from solar.nn.backbones.transformers import (
     TransformersBackbone,
     cleaned,
@@ -27,7 +27,6 @@ from solar.nn.backbones.transformers import (
     new_body,
 )
 from solar.nn.backbones.vision_tower import VisionTower, image_settings, is_joint, joint_tower
-from solar.nn.grid import Interpolation
 
 _INTERPOLATIONS: dict[int, Interpolation] = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 _SIZE = 224  # where a model's training size is unknown

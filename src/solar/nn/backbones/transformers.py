@@ -18,10 +18,9 @@ import torch
 from torch import nn
 
 from solar.errors import SolarError, optional
-from solar.nn.backbones.backbone import Backbone, draws_weights
+from solar.nn.backbones.backbone import Backbone, Interpolation, ToGrid, draws_weights
 from solar.nn.backbones.parts import TokenUse, Whole, blocks_of, final_norm, parts_of
 from solar.nn.fused import fuse_layers
-from solar.nn.grid import Interpolation, ToGrid
 
 _SIDE = 448  # of the images that strides are measured with
 # Entries of a config.json that are not about the architecture.

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.nn.backbones.backbone import Backbone
+from solar.nn.backbones.backbone import Backbone, ToGrid
 from solar.nn.backbones.transformers import cleaned, drawing, library
-from solar.nn.grid import ToGrid
 
 # The library's towers by model type.
 _TOWERS = {

@@ -118,7 +118,7 @@ def test_the_first_convolution_is_not_quantised_and_attention_on_request(
 
 def test_pooling_by_regions_is_refused_with_a_sentence(tmp_path: Path) -> None:
     model = RetrievalNet(RetrievalConfig("alexnet", pooling="rmac"))
-    with pytest.raises(SolarError, match="regions cannot be exported"):
+    with pytest.raises(SolarError, match="regions"):
         export_onnx(model, tmp_path / "model.onnx")
 
 
@@ -140,6 +140,6 @@ def test_a_model_becomes_a_folder_for_the_hub(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_written_only_on_request(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match=r"must end in .*`hub=True` writes a folder"):
+    with pytest.raises(SolarError, match=r"\.safetensors .*\.pth .*`hub=True`"):
         convert("solar-local-345", tmp_path / "local")
     assert list(tmp_path.iterdir()) == []

@@ -132,7 +132,7 @@ def test_converted_files_give_the_same_network(
 def test_what_the_layout_cannot_hold_is_not_written(tmp_path: Path) -> None:
     plain = RetrievalNet(RetrievalConfig("resnet18", pooling="gem-fixed"))
     path = solar.models.save(plain, tmp_path / "plain.safetensors")
-    with pytest.raises(SolarError, match=r"p = 3, attention after layer 5 .* write \.safetensors"):
+    with pytest.raises(SolarError, match=r"p = 3, .*\.safetensors"):
         convert(path, tmp_path / "plain.pth")
 
 
@@ -327,5 +327,5 @@ def test_what_does_not_fit_is_one_sentence(tmp_path: Path, change: Any, complain
 
 def test_they_are_written_as_ours_alone(tmp_path: Path) -> None:
     written(tmp_path / "how.pth", small_how())
-    with pytest.raises(SolarError, match=r"pool by how can only be written as \.safetensors"):
+    with pytest.raises(SolarError, match=r"how .*\.safetensors"):
         convert(tmp_path / "how.pth", tmp_path / "again.pth")

@@ -92,17 +92,16 @@ def load(
     """Read a photo, turn it upright, cut out a box and shrink the rest, in this order.
 
     Args:
-        source: As for ``read_image``.
+        source: As for ``read_image``, like ``orient`` and ``max_pixels``.
         size: Limit for the longer side of the whole photo, or None to keep every pixel. A box is
             shrunk by the same factor as its photo.
-        box: Left, top, right, bottom in pixels of the upright photo (of the stored photo where
-            ``orient`` is off).
-        orient: Turn the photo upright by its EXIF orientation.
+        box: In pixels of the upright photo (of the stored photo where ``orient`` is off).
+        orient: See ``read_image``.
         mode: ``"exact"`` gives the pixels of the published code. ``"fast"`` lets the JPEG decoder
             do part of the shrinking for photos at least three times too large, with the same shape
             and nearly the same pixels; every other photo is read exactly.
-        max_pixels: Refuse larger photos before their pixels are decoded; default: MAX_PIXELS.
-        square: Make a square of ``size`` pixels of what is left, always exactly.
+        max_pixels: See ``read_image``.
+        square: Make a square of ``size`` pixels of the rest, always exactly.
 
     Raises:
         ImageError: As for ``read_image``; or too little is left to make a square of.

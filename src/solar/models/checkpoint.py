@@ -199,8 +199,9 @@ def _file(source: str | Path) -> Path:
         return path
     if str(source) not in weights.NAMES:  # a folder may be called like a model
         if (folder := pretrained_folder(source)) is not None:
-            ours = hub.is_ours(hub.read_config(folder))
-            return hub.network_file(folder, str(source)) if ours else folder
+            config = hub.read_config(folder)
+            ours = hub.is_ours(config)
+            return hub.network_file(folder, config, str(source)) if ours else folder
         if path.is_dir():
             raise SolarError(
                 f"{path} is a folder without a {hub.CONFIG}: name a .safetensors or .pth file, or "

@@ -24,28 +24,31 @@ FOLDER = Path(__file__).parent
 def facts(name: str) -> dict[str, Any]:
     """A bundled model's facts, hash and figures; a SolarError if this installation lacks it."""
     try:
-        found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads(_text(f"{name}.json"))
     except (OSError, ValueError) as error:
         raise lacking(name) from error
     return found
 
 
 def probabilities() -> dict[str, dict[str, Any]]:
-    """The settings of `solar.ranking.calibration` by model."""
+    """The settings of `solar.ranking.calibration` by model; empty if they are missing."""
     try:
-        text = (FOLDER / "probabilities.json").read_text(encoding="utf-8")
-        found: dict[str, dict[str, Any]] = json.loads(text)
+        found: dict[str, dict[str, Any]] = json.loads(_text("probabilities.json"))
     except (OSError, ValueError):
-        return {}  # searches do without
+        return {}
     return found
 
 
 def card(name: str) -> str:
     """A bundled model's card, as Markdown; a SolarError if this installation lacks it."""
     try:
-        return (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+        return _text(f"{name}.md")
     except OSError as error:
         raise lacking(name) from error
+
+
+def _text(file: str) -> str:
+    return (FOLDER / file).read_text(encoding="utf-8")
 
 
 def lacking(name: str) -> SolarError:

@@ -37,14 +37,9 @@ def save_folder(
 ) -> Path:
     """Write config.json, model.safetensors, preprocessor_config.json and README.md, the card.
 
-    `load` reads such a folder, here or on the hub, and gives the same network bit for bit. A card
-    that is there already is kept.
-
-    Args:
-        model: The network.
-        folder: Made if it is not there.
-        half: Half the size, as for `save`.
-        name: What the card calls the network, "org/name" on the hub. Default: the folder's name.
+    `load` reads such a folder, here or on the hub, and gives the same network bit for bit. An
+    existing card is kept; a new one calls the network `name`, "org/name" on the hub, or as the
+    folder. `half` as for `save`.
 
     Raises:
         SolarError: The folder holds other files or another model, or cannot be written.

@@ -45,16 +45,10 @@ def is_hub_name(source: object) -> bool:
 def snapshot(name: str) -> Path:
     """Fetch a repository's settings, weights and tokenizer, unless they are in the cache.
 
-    Args:
-        name: `hf:org/name`, `hf://org/name` or `org/name`, each with `@revision` if need be.
-
-    Returns:
-        A folder of the cache, to be read only, with config.json, model.safetensors (or the
-        several files that its index names), and preprocessor_config.json where there is one.
-
-    Raises:
-        SolarError: `huggingface_hub` is not installed, there is no such repository or revision,
-            access is not granted, the hub cannot be reached, or a file is missing or damaged.
+    `name` is `hf:org/name`, `hf://org/name` or `org/name`, each with `@revision` if need be. The
+    folder of the cache has config.json, model.safetensors (or the files that its index names), and
+    preprocessor_config.json where there is one.
+    A SolarError if the hub does not give it, or a file is missing or damaged.
     """
     library = optional("huggingface_hub", "backbones")
     repository, revision = split_name(name)
@@ -106,22 +100,14 @@ def refuse_moved(name: str) -> None:
         )
 
 
-def network_file(folder: Path, name: str | None = None) -> Path:
+def network_file(folder: Path, config: Mapping[str, Any], name: str) -> Path:
     """The weights in a folder that `save_folder` has written; `name` is for errors.
 
-    Raises:
-        SolarError: The folder holds some other model, or lacks the weights, or its config.json
-            was changed after the weights were written.
+    A SolarError if they are missing, or config.json was changed after they were written.
     """
-    config = read_config(folder)
-    if not is_ours(config):
-        raise SolarError(
-            f"{name or folder} is not a retrieval network of solar: it seems to be "
-            f"{architecture(config)}."
-        )
     file = folder / WEIGHTS
     if not file.is_file():
-        raise SolarError(f"{name or folder} has no {WEIGHTS}: fetch or copy it again.")
+        raise SolarError(f"{name} has no {WEIGHTS}: fetch or copy it again.")
     written = _written_settings(file)
     if written is not None and config.get("settings") != written:
         raise SolarError(
@@ -176,10 +162,6 @@ def publish(
 
     Returns:
         The repository's address.
-
-    Raises:
-        SolarError: `huggingface_hub` is not installed, you are not logged in, the account may not
-            write there, or the hub cannot be reached.
     """
     library = optional("huggingface_hub", "backbones")
     repository, revision = split_name(name, revision)

@@ -19,7 +19,7 @@ import filelock
 import pytest
 from support.file_server import FileServer, serve
 
-from solar import download, mirror
+from solar import download
 from solar.download import MirrorError, Pace, checked, fetch
 from solar.errors import SolarError
 from solar.files import file_digest
@@ -121,7 +121,7 @@ class TestResume:
     def test_stalled_connection_goes_on_where_it_was(
         self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(mirror, "_TIMEOUT", 0.3)
+        monkeypatch.setattr(download, "_TIMEOUT", 0.3)
         url = server.add("net.pth", CONTENT, sends=[HALF], hold=threading.Event())
         fetch([url], destination, DIGEST)
         assert server.ranges() == [None, f"bytes={HALF}-"]
@@ -341,12 +341,12 @@ class TestWithoutAHash:
 class TestSlowMirror:
     @pytest.fixture(autouse=True)
     def short_window(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(mirror, "_WINDOW", 0.1)
+        monkeypatch.setattr(download, "_WINDOW", 0.1)
 
     def test_the_next_one_is_asked(
         self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(mirror, "_SLOWEST", 200)
+        monkeypatch.setattr(download, "_SLOWEST", 200)
         slow = server.add("slow", CONTENT, drip=0.02)
         fetch([slow, server.add("net.pth", CONTENT)], destination, DIGEST)
         assert [path for path, _ in server.requests] == ["/slow", "/net.pth"]

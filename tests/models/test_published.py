@@ -21,7 +21,7 @@ from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, convert, fingerprint, load
 from solar.models.published import delg_name, published_names, published_shape
 from solar.nn import SecondOrderAttention
-from solar.nn.backbones.transformers import without_drawing
+from solar.nn.backbones.backbone import without_drawing
 
 KEYS = json.loads((FOLDER / "token_keys.json").read_text())
 TRAINING_ONLY = "classifier.weight"

@@ -56,16 +56,10 @@ def shown_roots(
     photos: str | Path | None = None,
     given: Sequence[str | Path] = (),
 ) -> Roots:
-    """The roots of an index from which photos may be shown to others.
+    """The roots of the index at `place` from which photos may be shown to others.
 
-    Args:
-        place: The index.
-        roots: Its roots.
-        photos: A folder to take its photos from instead.
-        given: Folders to confirm, with all below them.
-
-    Raises:
-        SolarError: The index names folders that this user has not confirmed.
+    `photos` is a folder to take its photos from instead; folders that are `given` are confirmed,
+    with all below them. A SolarError if others have not been confirmed.
     """
     if photos is not None:
         return roots.moved_to(photos)

@@ -44,14 +44,9 @@ def convert(
 
     Warns if the network has a text encoder, which our formats do not keep.
 
-    Args:
-        source: What `load` takes.
-        destination: Its ending decides the format.
-        half: Half the size, as for `save`; not in the published format.
-        hub: Write a folder for the Hugging Face Hub, see `save_folder`.
-
-    Raises:
-        SolarError: The network cannot be read, or cannot be written in this format.
+    With `hub`, write a folder for the Hugging Face Hub, see `save_folder`. `half`, as for `save`,
+    does not apply to the published format. A SolarError if the network cannot be read, or cannot
+    be written in this format.
     """
     destination = Path(destination)
     if half and not hub and destination.suffix != ".safetensors":

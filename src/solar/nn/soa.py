@@ -90,10 +90,8 @@ class SecondOrderAttention(nn.Module):
         proportion of these terms: those with zᵢⱼ go to j. Sums over locations stay, channel by
         channel.
 
-        Args:
-            x: The block's input, (b, channels, h, w).
-            ran: The result of `forward_with_factors` for it.
-            parts: The contribution of each location of the output, of the same shape.
+        `ran` is the result of `forward_with_factors` for the input x, (b, channels, h, w), and
+        `parts` has the contribution of each location of the output.
         """
         out, (queries, keys) = ran
         some = out.abs() > _TINY

@@ -323,15 +323,9 @@ def front(
 ) -> Image.Image:
     """The front of a building on a transparent sheet.
 
-    Args:
-        b: The building.
-        light: The hour.
-        scale: Pixels per metre; everything is drawn at twice that and averaged.
-        shade: A small grey picture stretched over the front: 255 in the sun, less in shadow.
-        rng: Decides which lamps are on.
-
-    Returns:
-        An RGBA picture of twice `b.half` by `b.height` metres, the ground at its lower edge.
+    It is an RGBA picture of twice `b.half` by `b.height` metres, the ground at its lower edge,
+    with `scale` pixels per metre. `shade` is a small grey picture stretched over the front: 255 in
+    the sun, less in shadow. `rng` decides which lamps are on.
     """
     pen = Pen(-b.half, 2 * b.half, b.height, 2 * scale, light)
     x0, x1, top = -b.width / 2, b.width / 2, b.wall_height

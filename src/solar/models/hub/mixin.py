@@ -20,16 +20,10 @@ class HubMixin:
     def from_pretrained(
         cls, source: str | Path, *, revision: str | None = None, device: Any = None
     ) -> Self:
-        """Load a network of this class.
+        """Load a network of this class as `solar.load` does; else a SolarError.
 
-        Args:
-            source: What `solar.load` takes, a folder for example; also "org/name" for a repository
-                on the hub, if there is no such path here.
-            revision: A branch, a tag or a commit of that repository.
-            device: As for `solar.load`.
-
-        Raises:
-            SolarError: As for `solar.load`; and if it is a network of another class.
+        `source` may also be "org/name" for a repository on the hub, if there is no such path, and
+        `revision` a branch, a tag or a commit of it.
         """
         name = str(source)
         if isinstance(source, str) and _REPOSITORY.fullmatch(name) and not Path(name).exists():

@@ -47,8 +47,7 @@ def snapshot(name: str) -> Path:
 
     `name` is `hf:org/name`, `hf://org/name` or `org/name`, each with `@revision` if need be. The
     folder of the cache has config.json, model.safetensors (or the files that its index names), and
-    preprocessor_config.json where there is one.
-    A SolarError if the hub does not give it, or a file is missing or damaged.
+    preprocessor_config.json where there is one. A SolarError if a file is missing or damaged.
     """
     library = optional("huggingface_hub", "backbones")
     repository, revision = split_name(name)
@@ -161,7 +160,7 @@ def publish(
         message: Of the commit.
 
     Returns:
-        The repository's address.
+        The repository's address. A SolarError if the hub refuses or cannot be reached.
     """
     library = optional("huggingface_hub", "backbones")
     repository, revision = split_name(name, revision)

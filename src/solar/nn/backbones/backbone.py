@@ -133,11 +133,8 @@ class Backbone(nn.Module):
 
         Backbones that are `fusable` override it for their own stages.
 
-        Args:
-            name: Of the stage.
-            part: The stage; left as it is.
-            on_blocks: Let the stem take `to_blocks` of images instead of images.
-            clamped: The next layer clamps negative values, so an attention block may, too.
+        With `on_blocks` the stem takes `to_blocks` of images instead of images; `clamped` tells
+        that the next layer clamps negative values, so an attention block may, too.
         """
         if isinstance(part, SecondOrderAttention):
             return FusedAttention(part, clamped=clamped)

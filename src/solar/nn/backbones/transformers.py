@@ -36,11 +36,7 @@ class TransformersBackbone(Backbone):
     Sides of images are rounded to the nearest multiple of `grid`, which is the stride where the
     library would cut off what is left over, and 1 where it pads.
 
-    Args:
-        settings: Its config.json; `model_type` names the architecture.
-        attention: Layer number to channel reduction.
-        class_token: How to use it.
-        interpolation: How images are resized to the grid.
+    `settings` is its config.json, whose `model_type` names the architecture.
 
     Raises:
         SolarError: The library is missing or gives no feature maps for this model type; there is

@@ -24,8 +24,9 @@ import PIL
 from numpy.typing import NDArray
 from PIL import Image
 
-from solar.images import load, thumbnail_size
+from solar.images import load
 from solar.images.decode import FAST_GAP
+from solar.images.resize import thumbnail_size
 
 Pixels = NDArray[np.uint8]
 SIZE = 1024

@@ -33,7 +33,7 @@ from solar.local.patch_runtimes import PatchBackend, open_patch_backend
 from solar.matching.match import match_features
 from solar.models import PatchNet
 from solar.models import load as load_model
-from solar.models.graph_export import export_onnx, quantise_onnx
+from solar.models.export import export_onnx, quantise_onnx
 
 INT8 = "openvino-int8"
 

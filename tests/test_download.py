@@ -19,8 +19,8 @@ import filelock
 import pytest
 from support.file_server import FileServer, serve
 
-from solar import download, mirror
-from solar.download import checked, fetch
+from solar import download
+from solar.download import MirrorError, Pace, checked, fetch
 from solar.errors import SolarError
 from solar.files import file_digest
 
@@ -121,7 +121,7 @@ class TestResume:
     def test_stalled_connection_goes_on_where_it_was(
         self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(mirror, "_TIMEOUT", 0.3)
+        monkeypatch.setattr(download, "_TIMEOUT", 0.3)
         url = server.add("net.pth", CONTENT, sends=[HALF], hold=threading.Event())
         fetch([url], destination, DIGEST)
         assert server.ranges() == [None, f"bytes={HALF}-"]
@@ -341,12 +341,12 @@ class TestWithoutAHash:
 class TestSlowMirror:
     @pytest.fixture(autouse=True)
     def short_window(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(mirror, "_WINDOW", 0.1)
+        monkeypatch.setattr(download, "_WINDOW", 0.1)
 
     def test_the_next_one_is_asked(
         self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(mirror, "_SLOWEST", 200)
+        monkeypatch.setattr(download, "_SLOWEST", 200)
         slow = server.add("slow", CONTENT, drip=0.02)
         fetch([slow, server.add("net.pth", CONTENT)], destination, DIGEST)
         assert [path for path, _ in server.requests] == ["/slow", "/net.pth"]
@@ -441,7 +441,7 @@ class TestFileThatIsHere:
         before = path.stat()
         path.write_bytes(b"x" * len(CONTENT))
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        with pytest.raises(SolarError, match=r"net\.pth has sha256 .*; delete it to download"):
+        with pytest.raises(SolarError, match=r"net\.pth has sha256"):
             checked(path, DIGEST)
 
     def test_a_noted_digest_counts(self, tmp_path: Path) -> None:
@@ -596,3 +596,24 @@ def wait_for_size(path: Path, size: int) -> None:
     while not (path.exists() and path.stat().st_size >= size):
         assert time.monotonic() < deadline, "the download did not start"
         time.sleep(0.01)
+
+
+def wait(pace: Pace, times: int, seconds: float, count: int) -> None:
+    for _ in range(times):
+        pace.add(seconds, count)
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(2, 1), (1, 29), (1000, 1), (0x7000, 29)])
+def test_less_than_a_kilobyte_per_second_is_given_up_within_a_minute(
+    count: int, seconds: float
+) -> None:
+    pace = Pace()
+    with pytest.raises(MirrorError, match="1 KiB"):
+        wait(pace, int(60 / seconds), seconds, count)
+
+
+def test_a_mirror_that_stops_half_way_is_given_up() -> None:
+    pace = Pace()
+    wait(pace, 600, 1, 1 << 16)
+    with pytest.raises(MirrorError):
+        wait(pace, 60, 1, 2)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from solar.images import Photos, load
 from solar.models import SCALES
-from solar.nn.grid import resize
+from solar.nn.backbones.backbone import resize
 
 SIZE = 384
 NARROW = 64  # a panorama's shorter side is enlarged to this for the teacher's last layers

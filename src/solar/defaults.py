@@ -7,10 +7,10 @@ KEYPOINTS = 2048
 """Local features per photo."""
 
 SHARD_SIZE = 1024
-"""Photos per shard of a store: the unit of work, and the most that a kill can cost."""
+"""Photos per shard of a store: the unit of work, and the most that a kill can lose."""
 
 BATCH, BATCH_PIXELS = 32, 32 * 2**20
-"""Photos of one size, and their pixels, that share a forward pass at most."""
+"""Most photos of one size, and pixels, in a forward pass."""
 
 GPU_DECODES = False
-"""Whether a GPU that describes photos decodes them, too, where nobody says how."""
+"""Whether a GPU that describes photos decodes them, too."""

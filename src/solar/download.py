@@ -20,8 +20,9 @@ from dataclasses import asdict, dataclass, replace
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO, Any
-from urllib import parse
+from urllib import error, parse, request
 
+from solar import __version__
 from solar.errors import SolarError
 from solar.files import (
     beside,
@@ -33,34 +34,44 @@ from solar.files import (
     replacing,
     sync_folder,
 )
-from solar.mirror import (
-    Announced,
-    DroppedError,
-    MirrorError,
-    Pace,
-    PartRefusedError,
-    address,
-    announced,
-    ask,
-    plain,
-    sent_part,
-)
 
-_ATTEMPTS = 4  # per mirror, counted anew whenever an attempt got a good piece further
+_ATTEMPTS = 4  # per mirror, counted anew after an attempt that brought a megabyte or more
 _PAUSE = 0.5  # seconds before the second attempt, doubled for each one after it
 _PIECE = 1 << 20
+_TIMEOUT = 30.0  # seconds without a connection, or without a byte
+_WINDOW = 30.0  # seconds of waiting for bytes over which the speed is measured
+_SLOWEST = 1024  # bytes per second: slower mirrors are given up
+_PASSING = {408, 425, 429, 500, 502, 503, 504}  # answers worth asking again for
 
-# What was hashed by this process, by path and digest; the state of the file at that time.
+# Files hashed by this process, by path and digest, with their state at that time.
 _verified: dict[tuple[Path, str | None], tuple[int, ...]] = {}
 
 Report = Callable[[int, "int | None"], None]
-"""Told the bytes that are here and the bytes there will be (None: the server did not say)."""
+"""Called with the bytes that have arrived and their total (None: unknown)."""
+
+
+class MirrorError(Exception):
+    """This mirror does not have the file; the message says why."""
+
+
+class DroppedError(Exception):
+    """The connection was lost; asking the same mirror again may help."""
+
+
+class PartRefusedError(DroppedError):
+    """The server has no such part of the file."""
+
+
+@dataclass(frozen=True)
+class Announced:
+    """A server's headers about the whole file."""
+
+    total: int | None  # bytes; None: unknown
+    version: str  # changes with the file; "" where no header surely does
 
 
 @dataclass(frozen=True)
 class _Job:
-    """One file on its way."""
-
     urls: Sequence[str]
     destination: Path
     sha256: str | None  # or its first digits
@@ -71,22 +82,16 @@ class _Job:
     @property
     def expected(self) -> str | None:
         """The digest that the file must have: the publisher's, or that of the first download."""
-        return self.sha256 or _noted(self.destination)
+        return self.sha256 or noted_digest(self.destination)
 
     @property
     def part(self) -> Path:
-        """The bytes that have arrived so far."""
         return beside(self.destination, ".part")
 
     @property
     def origin(self) -> Path:
-        """What those bytes are a part of: needed to go on safely when no hash will tell."""
+        """The address and version that the part came from, to resume safely without a hash."""
         return beside(self.destination, ".part.json")
-
-    @property
-    def written(self) -> tuple[Path, ...]:
-        """All that is written beside the lock: also what the first digest is noted in."""
-        return self.destination, self.part, self.origin, digest_note(self.destination)
 
     @property
     def candidates(self) -> list[str]:
@@ -96,16 +101,13 @@ class _Job:
         return list(dict.fromkeys([*mirrors, *self.urls]))
 
     def arrived(self) -> int:
-        """Bytes of the file that are on disk."""
         return self.part.stat().st_size if self.part.exists() else 0
 
     def discard(self) -> None:
-        """Forget what has arrived."""
         self.part.unlink(missing_ok=True)
         self.origin.unlink(missing_ok=True)
 
     def failure(self, reason: str, remedy: str) -> SolarError:
-        """The one sentence for a file that could not be had."""
         hosts = ", ".join(dict.fromkeys(address(url)[1] for url in self.candidates))
         by_hand = f"download it by hand from {self.urls[0]}" if self.urls else "find it elsewhere"
         return SolarError(
@@ -127,19 +129,17 @@ def fetch(
 
     Args:
         urls: http or https addresses of the same file, the preferred one first.
-        destination: where the file goes; its folder is made if need be. Bytes are collected in
-            ``<destination>.part``, which a later call continues.
-        sha256: hex digest, or its first digits. None when the publisher gives none: the digest of
+        destination: The file. Bytes are collected in ``<destination>.part``, which a later call
+            continues.
+        sha256: Hex digest, or its first digits. None when the publisher gives none: the digest of
             the first download is then kept in ``<destination>.sha256`` and demanded of later ones.
-            The length that the server announces must be right.
-        progress: draw a bar on standard error, if that is a terminal.
-        elsewhere: what to do where the folder is full or cannot be written to.
-        name: its path on the user's mirrors; the name of `destination` if not given.
+        progress: Draw a bar on standard error, if that is a terminal.
+        elsewhere: The remedy for a folder that is full or cannot be written to.
+        name: Its path on the user's mirrors. Default: the name of `destination`.
 
-    Returns:
-        ``destination``, which holds the whole file with the right hash. A SolarError if no mirror
-        has the file, there is no room for it, the file already there has another hash, or a link
-        lies where something would be written.
+    Raises:
+        SolarError: No mirror has the file, there is no room for it, the file already there has
+            another hash, or a link lies where something would be written.
     """
     destination = Path(destination)
     if destination.is_file():
@@ -151,9 +151,9 @@ def fetch(
         destination.parent.mkdir(parents=True, exist_ok=True)
         refuse_links(beside(destination, ".lock"))
         with locked(beside(destination, ".lock")):
-            if destination.is_file():  # somebody else has fetched it while we waited
+            if destination.is_file():  # another process has fetched it
                 return checked(destination, sha256)
-            refuse_links(*job.written)
+            refuse_links(destination, job.part, job.origin, digest_note(destination))
             with bar(destination.name, shown=progress) as report:
                 _fetch_from_any(replace(job, report=report))
     except OSError as problem:
@@ -165,10 +165,9 @@ def fetch(
 
 
 def refuse_links(*paths: Path) -> None:
-    """Raise a SolarError if one of these files, which are to be written, leads to another file.
+    """Raise a SolarError if one of the paths is a link, a pipe or the like.
 
-    A link planted in a folder that several people use would have us overwrite a file of our own;
-    opening a pipe would hang.
+    A link planted in a shared folder could make us overwrite another file; a pipe would hang.
     """
     for path in paths:
         try:
@@ -182,27 +181,22 @@ def refuse_links(*paths: Path) -> None:
 
 
 def checked(path: Path, sha256: str | None, *, bundled: bool = False) -> Path:
-    """A file that is here, if its hash is right or unknown; else a SolarError.
+    """The path of an existing file, if its hash is right or unknown; else a SolarError.
 
-    Args:
-        path: The file.
-        sha256: Its digest or the first digits of it. None: what was noted at its download.
-        bundled: Whether it came with solar, and not by a download.
+    `sha256` may be the first digits; None stands for the digest noted at its download. `bundled`
+    files came with solar.
     """
     with reading(path):
-        expected, found = sha256 or _noted(path), path.stat()
-        # Hashing 180 MB takes 0.2 s (0.4 s on a processor without instructions for it), so a
-        # process does it once, and again when the file was written to or replaced.
+        expected, found = sha256 or noted_digest(path), path.stat()
+        # Hashing 180 MB takes 0.2 s, so a process does it once, and again when the file changed.
         key = path.absolute(), expected
         state = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
         if expected is None or _verified.get(key) == state:
             return path
         digest = file_digest(path)
     if not digest.startswith(expected.lower()):
-        wrong = _mismatch(digest, expected, path)
-        if bundled:
-            raise SolarError(f"{path} has {wrong}; install solar again.")
-        raise SolarError(f"{path} has {wrong}; delete it to download it again.")
+        remedy = "install solar again" if bundled else "delete it to download it again"
+        raise SolarError(f"{path} has {_mismatch(digest, expected, path)}; {remedy}.")
     _verified[key] = state
     return path
 
@@ -227,7 +221,7 @@ def _fetch_from(url: str, job: _Job) -> None:
     except MirrorError:
         if not inherited:
             raise
-        # The bytes we went on from may have been at fault, so this mirror deserves a clean start.
+        # The inherited bytes may be at fault: start again.
         _download(url, job)
         _accept(job)
 
@@ -266,7 +260,7 @@ def _transfer(url: str, job: _Job) -> None:
     headers, start = _headers(url, job)
     try:
         response = ask(url, headers)
-    except PartRefusedError:  # what we have is not a beginning of the file
+    except PartRefusedError:  # the part is not a beginning of the file
         job.discard()
         raise
     with response:
@@ -285,7 +279,7 @@ def _transfer(url: str, job: _Job) -> None:
 
 
 def _headers(url: str, job: _Job) -> tuple[dict[str, str], int]:
-    """Request headers, and the byte that they ask to go on from (0: the whole file)."""
+    """Request headers, and the byte that they resume from (0: the whole file)."""
     start, origin = job.arrived(), _read_origin(job)
     version = str(origin.get("version") or "") if origin.get("url") == url else ""
     if not start or (job.expected is None and not version):  # nothing would tell a mixture
@@ -294,7 +288,7 @@ def _headers(url: str, job: _Job) -> tuple[dict[str, str], int]:
 
 
 def _check_can_be_judged(response: HTTPResponse, said: Announced) -> None:
-    """Refuse what nobody could tell to be the whole file, where no hash is known."""
+    """Without a hash, refuse answers that cannot be known to be the whole file."""
     if response.headers.get_content_type() == "text/html":
         raise MirrorError("the server sent a web page instead of the file")
     if said.total is None and not response.chunked:
@@ -364,20 +358,113 @@ def _read_origin(job: _Job) -> dict[str, Any]:
     return origin if isinstance(origin, dict) else {}
 
 
-def _noted(path: Path) -> str | None:
-    with reading(digest_note(path), "is not text: delete it", ValueError):
-        return noted_digest(path)
-
-
 def _mismatch(digest: str, expected: str, destination: Path) -> str:
     note = digest_note(destination)
     noted = f" (noted in {note.name})" if note.is_file() else ""
     return f"sha256 {digest[:12]}… instead of {expected[:12]}…{noted}"
 
 
+# One request, by http only
+
+
+def ask(url: str, headers: dict[str, str]) -> HTTPResponse:
+    """Ask a mirror for a file; a DroppedError if the failure may pass, else a MirrorError."""
+    if address(url)[0] not in ("http", "https"):
+        raise MirrorError(f"{url} is not an http or https address")
+    usual = {"User-Agent": f"solar/{__version__}", "Accept-Encoding": "identity"}
+    try:
+        asked = request.Request(url, headers={**usual, **headers})
+        response: HTTPResponse = _opener().open(asked, timeout=_TIMEOUT)
+    except error.HTTPError as problem:
+        with problem:
+            if problem.code == 416:
+                raise PartRefusedError("the server refused to resume a download") from problem
+            reason = f"the server answered {problem.code} {problem.reason}".strip()
+        raise (DroppedError if problem.code in _PASSING else MirrorError)(reason) from problem
+    except error.URLError as problem:
+        raise MirrorError(plain(problem.reason)) from problem
+    except (OSError, HTTPException) as problem:
+        raise DroppedError(plain(problem)) from problem
+    except ValueError as problem:  # an address that cannot be sent
+        raise MirrorError(plain(problem)) from problem
+    return response
+
+
+def announced(response: HTTPResponse) -> Announced:
+    """The headers of an answer, whose body has not been read yet."""
+    tag = response.headers.get("ETag", "")
+    # A weak tag promises the same meaning, not the same bytes.
+    version = tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
+    total = response.length  # None for a body in chunks, which mark their end
+    if response.status == 206:
+        total = int(part[3]) if (part := sent_part(response)) and part[3].isdecimal() else None
+    return Announced(total, version)
+
+
+def sent_part(response: HTTPResponse) -> re.Match[str] | None:
+    """First byte, last byte and size of the file ("*": unknown), where a part of it is sent."""
+    said = response.headers.get("Content-Range", "")
+    return re.match(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", said)
+
+
+class Pace:
+    """The speed of a mirror; a MirrorError if it is too slow."""
+
+    def __init__(self) -> None:
+        self._waited, self._brought = 0.0, 0
+
+    def add(self, seconds: float, count: int) -> None:
+        """Count bytes that came after waiting."""
+        self._waited += seconds
+        self._brought += count
+        if self._waited >= _WINDOW:
+            if self._brought < _SLOWEST * self._waited:
+                raise MirrorError(f"the server sends less than {_SLOWEST / 1024:g} KiB per second")
+            self._waited, self._brought = 0.0, 0
+
+
+def _opener() -> request.OpenerDirector:
+    """An opener for http and https through the user's proxy, and not for file://, ftp:// or data:.
+
+    The latter also holds for redirects.
+    """
+    opener = request.OpenerDirector()
+    for handler in (
+        request.ProxyHandler,
+        request.HTTPHandler,
+        request.HTTPSHandler,
+        request.HTTPRedirectHandler,
+        request.HTTPDefaultErrorHandler,
+        request.HTTPErrorProcessor,
+        request.UnknownHandler,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def address(url: str) -> tuple[str, str]:
+    """Scheme and host. Not netloc: a mirror's address may carry a password."""
+    try:
+        parts = parse.urlsplit(url)
+        return parts.scheme, parts.hostname or url
+    except ValueError:
+        return "", url
+
+
+def plain(problem: object) -> str:
+    """An exception as part of a sentence, without errno numbers and full stop."""
+    if isinstance(problem, TimeoutError):
+        return f"no answer within {_TIMEOUT:g} seconds"
+    text = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+    return str(text).rstrip(".")
+
+
+# Progress
+
+
 @contextmanager
 def bar(name: str, *, shown: bool) -> Iterator[Report]:
-    """A progress bar over bytes on standard error; it stays silent where that is no terminal."""
+    """A progress bar over bytes on standard error, if that is a terminal."""
     if not shown:
         yield lambda done, total: None
         return

@@ -1,4 +1,4 @@
-"""The one exception that means: the person at the keyboard can fix this; and text safe to print."""
+"""Errors that users can fix, and text that is safe to print."""
 
 import errno
 import re
@@ -6,26 +6,23 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import Any
 
-# What moves a cursor, begins a line, turns text around or has no character: file names may hold it.
+# Controls, line breaks, changes of direction and lone surrogates, which file names may hold.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class SolarError(ValueError):
-    """An error that the user can fix, described in one sentence that says how.
-
-    The command line prints the sentence and exits with code 2; it never shows a traceback for it.
-    """
+    """An error that the user can fix; the command line prints it without a traceback."""
 
 
 class PassingError(SolarError):
-    """Trouble of the machine and not of a photo: the same may well succeed later."""
+    """An error of the machine, not of a photo: the same call may succeed later."""
 
 
 PASSING = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ENODEV}
     | {getattr(errno, name, errno.EIO) for name in ("ESTALE", "ENOTCONN", "ETIMEDOUT", "ENOLINK")}
 )
-"""Numbers of system errors that say nothing about the file which was to be read."""
+"""Numbers of system errors that are no fault of the file."""
 
 
 def printable(text: object) -> str:
@@ -48,7 +45,7 @@ def optional(module: str, extra: str) -> Any:
 
 
 def and_more(errors: Collection[object]) -> str:
-    """The first of some complaints, by their text, and how many more there are."""
+    """The first of some errors in alphabetical order, and the number of others."""
     more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
     return f"{min(map(str, errors))}{more}"
 

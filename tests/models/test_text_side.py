@@ -16,7 +16,7 @@ from solar import models
 from solar.describe.pipeline import QueryEncoder
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.models.conversion import convert
+from solar.models.export import convert
 from solar.models.hub.pretrained import from_folder
 
 NAMES = ("clip", "siglip")
@@ -104,14 +104,14 @@ def test_a_file_of_ours_keeps_the_image_side_and_says_so(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
     net = models.load(folders["clip"], device="cpu")
-    with pytest.warns(UserWarning, match="contains only the image encoder of .*clip"):
+    with pytest.warns(UserWarning, match="image encoder of .*clip"):
         file = convert(folders["clip"], tmp_path / "net.safetensors")
     again = models.load(file, device="cpu")
     assert isinstance(again, RetrievalNet)
     assert again.config == net.config
     assert models.fingerprint(again) == models.fingerprint(net)
     np.testing.assert_array_equal(again.describe(photo()), net.describe(photo()))
-    with pytest.raises(SolarError, match=r"net\.safetensors contains only the image encoder"):
+    with pytest.raises(SolarError, match=r"net\.safetensors.*image encoder"):
         again.describe_text("a red door")
 
 
@@ -147,7 +147,7 @@ def test_what_follows_the_embedding_ends_the_words(folders: dict[str, Path]) -> 
 
 def test_a_network_without_a_text_side_is_one_sentence() -> None:
     net = RetrievalNet(RetrievalConfig("resnet18"))
-    with pytest.raises(SolarError, match=r"has no text encoder: .* such as hf:google"):
+    with pytest.raises(SolarError, match=r"text encoder.*hf:google"):
         net.describe_text("a red door")
 
 
@@ -177,8 +177,8 @@ def test_a_folder_that_lacks_something(
 
 
 def test_other_poolings_and_attention_are_refused(folders: dict[str, Path]) -> None:
-    with pytest.raises(SolarError, match="one embedding per photo: pool by cls"):
+    with pytest.raises(SolarError, match="pool by cls"):
         from_folder(folders["clip"], pooling="gem")
-    with pytest.raises(SolarError, match="clip has no place for attention"):
+    with pytest.raises(SolarError, match=r"clip.*attention"):
         from_folder(folders["clip"], attention={4: 4})
     assert from_folder(folders["clip"]).config.size == SIDE

@@ -8,8 +8,7 @@ from support.golden2 import drawn, golden2
 from torch import nn
 
 from solar.nn import pca_whitening
-from solar.nn.delf import RECONSTRUCTION, Delf, Delg
-from solar.nn.local_pooling import How, smoothed
+from solar.nn.local_pooling import RECONSTRUCTION, Delf, Delg, How, smoothed
 
 HOW, DELF = golden2("how"), golden2("delf")
 

@@ -7,8 +7,8 @@ from support.drawn import relative_error
 from support.golden2 import drawn, golden2
 
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.nn import DAME, MAC, POOLINGS, RMAC, CroW, GeM, Regional, SPoC, l2_normalize
-from solar.nn.pooling import square_regions
+from solar.nn import DAME, POOLINGS, GeM, Regional, l2_normalize
+from solar.nn.pooling import MAC, RMAC, CroW, SPoC, square_regions
 
 
 @pytest.mark.parametrize("p", [1.0, 3.0, 5.5])

@@ -2,13 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from solar.nn import (
-    Whitening,
-    l2_normalize,
-    learned_whitening,
-    pca_whitening,
-    within_whitening,
-)
+from solar.nn import Whitening, l2_normalize, pca_whitening, within_whitening
+from solar.nn.whitening import learned_whitening
 
 
 def whitened(whitening: Whitening, rows: torch.Tensor, dim: int | None = None) -> torch.Tensor:

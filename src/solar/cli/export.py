@@ -35,7 +35,7 @@ def onnx(
         multiscale: Include the model's scales and their average.
     """
     from solar.models import load
-    from solar.models.graph_export import export_onnx
+    from solar.models.export import export_onnx
 
     check_suffix(output, [".onnx"])
     export_onnx(load(model, device="cpu"), output, multiscale=multiscale)
@@ -46,7 +46,7 @@ def onnx(
 def torch(model: _Model, output: Output) -> None:
     """Write a torch.export program that loads without solar."""
     from solar.models import load
-    from solar.models.graph_export import export_torch
+    from solar.models.export import export_torch
 
     check_suffix(output, [".pt2"])
     export_torch(load(model, device="cpu"), output)

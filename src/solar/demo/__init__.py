@@ -1,1 +1,1 @@
-"""A first look without photos of one's own: generated landmarks, and small indexes to search."""
+"""A demo without the user's photos: generated landmarks, and small indexes to search."""

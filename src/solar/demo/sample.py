@@ -1,4 +1,4 @@
-"""Small indexes to try things on: of generated photos, or of some photos of one's own."""
+"""Small indexes to try things on: of generated photos, or of the user's own."""
 
 import hashlib
 import json
@@ -25,22 +25,22 @@ from solar.storage.protocol import NoIndexError
 from solar.storage.types import Hit
 
 MOST = 120
-"""Photos of a folder that a sample takes: a minute or two on a laptop."""
+"""Photos of a folder in a sample: a minute or two on a laptop."""
 
 _PHOTO = (480, 360)
 _ATTENTION = 480  # the shorter side for attention maps: quick, fine enough
-_SAME = 0.98  # from here on two photos are copies, which finding proves nothing
+_SAME = 0.98  # similarity of copies, which are no test of a search
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A small index, and something to ask it."""
+    """A small index and a query."""
 
     index: Path
-    query: str  # what `Index.search` takes: a file, or an indexed photo by its name
+    query: str  # for `Index.search`: a file, or an indexed photo by its name
     label: str  # folder of the right answers; empty if unknown
-    photos: int  # how many are indexed
-    found: int  # how many there were to index
+    photos: int  # indexed
+    found: int  # photos there were to index
 
     def is_right(self, path: str) -> bool:
         """Whether a photo shows what the query shows."""
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class SampleAnswer:
-    """What came of asking."""
+    """The result of the query."""
 
     hits: list[Hit]  # best first, without the query itself
     page: Path  # an HTML file that shows them, and attention maps of the query
@@ -63,11 +63,7 @@ def toy_sample(
     views: int,
     progress: Progress | None = None,
 ) -> Sample:
-    """Index generated photos, unless that was done before; the query is one more view.
-
-    Photos and index go below a name of their own in the folder; a SolarError if it cannot be
-    written.
-    """
+    """Index generated photos, unless that was done before; the query is one more view."""
     place = (folder / f"{landmarks}x{views}-{fingerprint(model)[:8]}").resolve()
     photos = place / "photos"
     toy.write(photos, landmarks=landmarks, views=views, size=_PHOTO)
@@ -83,9 +79,8 @@ def folder_sample(
 ) -> Sample:
     """Index the first photos of a folder (or list, or tar shard), unless that was done before.
 
-    The query is the one of them that looks most like another, without being a copy of it. The
-    index goes below a name of its own in `folder`. A SolarError if there are fewer than two
-    photos, or the folder cannot be written.
+    The query is the photo most similar to another, copies aside. A SolarError if there are fewer
+    than two photos.
     """
     every = find_photos(photos)
     some = every.select(range(min(MOST, len(every))))
@@ -100,11 +95,11 @@ def folder_sample(
 
 
 def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
-    """Search a sample of this model, and write a page of what was found, with attention maps."""
+    """Search a sample, and write a page of hits and attention maps."""
     name = sample.query.removeprefix("name:")
     page = sample.index.parent / "ranking.html"
     with Index.open(sample.index, model=model) as index:
-        # Generated buildings share windows and doors, whose points match; real photos are verified.
+        # Generated buildings share windows and doors, whose keypoints match.
         found = index.search(sample.query, k + 1, rerank=None if sample.label else AUTO)
         hits = [hit for hit in found if hit.path != name][:k]
         photo = sample.query if name == sample.query else index.roots.find(name)
@@ -119,7 +114,7 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
 
 
 def score(sample: Sample) -> dict[str, float | None]:
-    """Ask for every photo of a labelled sample among the others: mAP and the rest, in percent."""
+    """Metrics in percent, with every photo of a labelled sample as a query."""
     with need_vectors(Index.open(sample.index)) as index:
         found = index.engine.lookup(
             [photo.path for some in index.engine.photos() for photo in some]
@@ -148,7 +143,6 @@ def _index(
 
 
 def _key(photos: Photos, model: RetrievalNet) -> str:
-    """Other photos, changed photos or another model give another index."""
     files = [place if isinstance(place, Path) else place[0] for place in photos.places]
     times = [file.stat().st_mtime_ns for file in files if file.exists()]
     key = json.dumps([fingerprint(model), photos.names, list(map(str, files)), times])

@@ -39,7 +39,7 @@ _GROUNDS: tuple[Colour, ...] = ((122, 150, 84), (168, 160, 148), (196, 182, 150)
 
 
 class Dice:
-    """Chance built on `Generator.random` alone: NumPy may change its other distributions."""
+    """Random choices by `Generator.random` alone: NumPy may change its other distributions."""
 
     def __init__(self, *key: int):
         self.rng = np.random.default_rng(key)
@@ -147,7 +147,7 @@ def _occluder(dice: Dice) -> Occluder:
 
 
 def scene(identity: int, view: int, *, seed: int = 0) -> Scene:
-    """The parameters of one photo: who stands where, when, and with how good a camera."""
+    """The parameters of one photo: viewpoint, light, passers-by and camera."""
     dice = Dice(seed, identity, view)
     close = dice.chance(0.2)
     light = dice.pick(("day", "day", "day", "morning", "overcast", "dusk", "night"))
@@ -183,13 +183,10 @@ def landmark(
     """Photograph a toy landmark.
 
     Args:
-        identity: Which building; the same number is always the same building.
-        view: Which photo of it: viewpoint, light, zoom, what stands in the way.
+        identity: The number of the building.
+        view: The number of the photo: viewpoint, light, zoom, passers-by.
         size: Width and height in pixels; the framing follows, nothing is stretched.
-        seed: Another seed is another world, with other buildings.
-
-    Returns:
-        An RGB picture.
+        seed: Another seed gives other buildings.
 
     Raises:
         SolarError: A number is negative, or the picture would be less than 16 pixels wide or high.
@@ -213,20 +210,16 @@ def write(
     """Write photos as `landmark-003/view-002.jpg`, and `distractors/photo-004.jpg`.
 
     Args:
-        folder: Where; made if it does not exist. Files that already hold the same photo are kept
-            as they are, others are replaced whole.
-        landmarks: How many buildings.
-        views: How many photos of each.
+        folder: Created if need be. Files that already hold the same photo are kept.
+        landmarks: Number of buildings.
+        views: Photos of each.
         size: Width and height of a photo.
         seed: As for `landmark`.
         first: The first building's number, so that two folders need not share any.
-        distractors: How many photos of buildings that appear once and nowhere else.
+        distractors: Photos of buildings that appear nowhere else.
 
     Returns:
         The files, landmarks first, in order.
-
-    Raises:
-        SolarError: `folder` cannot be written, or a number makes no sense to `landmark`.
     """
     if min(landmarks, views, distractors) < 0:
         raise SolarError(

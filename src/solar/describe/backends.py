@@ -32,7 +32,7 @@ from solar.errors import SolarError
 from solar.files import LOCK, locked, make_folder, replacing
 from solar.images import Source, load
 from solar.models import Model, RetrievalNet, fingerprint, zoo
-from solar.models.graph_export import export_onnx, quantise_onnx, require
+from solar.models.export import export_onnx, quantise_onnx, require
 from solar.models.inference import inference
 
 # What to use where a backend does not work.

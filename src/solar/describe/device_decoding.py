@@ -19,7 +19,7 @@ from torch import Tensor
 from solar.describe.prefetch import ahead, prefetched
 from solar.errors import SolarError
 from solar.images import RAW_SUFFIXES, DecodedImage, Photos, Stamp
-from solar.images.reduction import Reduction
+from solar.images.gpu import Reduction
 
 JpegEngine = Callable[[list[Tensor]], list[Tensor]]
 """JPEG files, (n,) bytes in main memory, to (3, h, w) bytes on a device.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from solar.defaults import GPU_DECODES
 from solar.errors import SolarError
 from solar.images import MAX_PIXELS, Box, DecodedImage, Source, check_visible, load
-from solar.images.reduction import Reduction, plan_reduction
+from solar.images.gpu import Reduction, plan_reduction
 from solar.images.resize import Square
 
 if TYPE_CHECKING:

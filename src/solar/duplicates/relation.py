@@ -31,9 +31,8 @@ from solar.duplicates.report import COPIES, MOMENT, WHOLE, Mapping3x3, Relation
 from solar.errors import SolarError
 from solar.files import reading
 from solar.images import load, read_image
-from solar.images.exif import taken
+from solar.images.exif import orientation_of, taken, turned
 from solar.images.opening import Source, opened
-from solar.images.orientation import orientation_of, turned
 from solar.local.features import LocalFeatures
 from solar.matching.match import estimate, mutual_matches
 from solar.ranking.verify import Verifier, VerifySettings

@@ -13,17 +13,11 @@ if TYPE_CHECKING:
     from solar.images.decode import image_size as image_size
     from solar.images.decode import load as load
     from solar.images.decode import read_image as read_image
-    from solar.images.formats import RAW_SUFFIXES as RAW_SUFFIXES
     from solar.images.opening import ImageError as ImageError
     from solar.images.opening import Source as Source
-    from solar.images.opening import is_photo as is_photo
-    from solar.images.opening import photo_list as photo_list
-    from solar.images.resize import query_size as query_size
-    from solar.images.resize import thumbnail as thumbnail
-    from solar.images.resize import thumbnail_size as thumbnail_size
     from solar.images.roots import Root as Root
     from solar.images.roots import Roots as Roots
-    from solar.images.roots import named_photos as named_photos
+    from solar.images.scan import RAW_SUFFIXES as RAW_SUFFIXES
     from solar.images.sources import Photos as Photos
     from solar.images.sources import Stamp as Stamp
     from solar.images.sources import collect as collect
@@ -37,7 +31,7 @@ else:
         "ImageError": "solar.images.opening",
         "MAX_PIXELS": "solar.images.decode",
         "Photos": "solar.images.sources",
-        "RAW_SUFFIXES": "solar.images.formats",
+        "RAW_SUFFIXES": "solar.images.scan",
         "Root": "solar.images.roots",
         "Roots": "solar.images.roots",
         "Source": "solar.images.opening",
@@ -48,16 +42,10 @@ else:
         "find_photos": "solar.images.sources",
         "find_sources": "solar.images.sources",
         "image_size": "solar.images.decode",
-        "is_photo": "solar.images.opening",
         "load": "solar.images.decode",
-        "named_photos": "solar.images.roots",
         "parse_box": "solar.images.boxes",
-        "photo_list": "solar.images.opening",
-        "query_size": "solar.images.resize",
         "read_image": "solar.images.decode",
         "scan_roots": "solar.images.sources",
-        "thumbnail": "solar.images.resize",
-        "thumbnail_size": "solar.images.resize",
     }
     __all__ = list(_HOMES)
 

@@ -11,11 +11,7 @@ Box = tuple[float, float, float, float]
 
 
 def parse_box(text: str) -> Box:
-    """Read a box written as ``x1,y1,x2,y2``, the form that commands take.
-
-    A SolarError if these are not four finite numbers, or they enclose nothing; whether they lie
-    inside a photo is for ``crop`` to tell.
-    """
+    """Read a box written as ``x1,y1,x2,y2``; a SolarError if it is malformed or empty."""
     try:
         box = tuple(float(part) for part in text.split(","))
     except ValueError:
@@ -35,8 +31,7 @@ def parse_box(text: str) -> Box:
 def pixel_box(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
     """Round a box to whole pixels the way Pillow does and clip it to a photo of this size.
 
-    What is left is at least one pixel wide and high; a SolarError if the box is not finite, is
-    empty, or lies outside the photo.
+    A SolarError if the box is not finite, is empty, or lies outside the photo.
     """
     if len(box) != 4 or not all(map(math.isfinite, box)):
         raise SolarError(f"Box {_written(box)} is not four finite numbers x1,y1,x2,y2.")
@@ -55,9 +50,9 @@ def pixel_box(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
 def crop(image: Image.Image, box: Box) -> Image.Image:
     """Cut a box out of a photo; a SolarError as for ``pixel_box``.
 
-    For a box inside the photo this is the published crop, bit for bit. Where a box reaches over
-    the border the published code pads with black; here the box is clipped instead, because a black
-    rim would be described as if it were part of the object.
+    For a box inside the photo this is the published crop, bit for bit. Beyond the border the
+    published code pads with black, which would be described as part of the object; here the box
+    is clipped.
     """
     return image.crop(pixel_box(box, *image.size))
 

@@ -1,13 +1,12 @@
-"""A photo file becomes RGB pixels: exactly as the published code reads it, or faster.
+"""Photo files to RGB pixels, exactly as the published code reads them or faster.
 
-The published code opens a photo with Pillow and calls ``convert("RGB")``. That is kept, so colours,
-dropped alpha and ignored colour profiles are the same, except where it would silently describe
-something else than the photo:
+The published code opens a photo with Pillow and calls ``convert("RGB")``. Colours, dropped alpha
+and ignored colour profiles are the same here; three things differ:
 
 - EXIF orientation is applied; ``orient=False`` restores the published behaviour.
 - 16-bit grey is scaled to 8 bits, where Pillow clips all but the darkest 256 levels to white.
 - A truncated file is refused. The published code sets Pillow's global ``LOAD_TRUNCATED_IMAGES`` and
-  describes the grey that fills the missing part. This package does not touch that switch.
+  describes the grey that fills the missing part.
 """
 
 from collections.abc import Iterable
@@ -20,20 +19,19 @@ from PIL import Image
 
 from solar.errors import SolarError
 from solar.images.boxes import Box, crop, pixel_box
+from solar.images.exif import orientation_of, stored_box, turned, upright_size
 from solar.images.opening import ImageError, Source, eight_bits, name_of, opened, path_name
-from solar.images.orientation import orientation_of, stored_box, turned, upright_size
 from solar.images.resize import REDUCING_GAP, Square, query_size, thumbnail, thumbnail_size
 
 MAX_PIXELS = 178_956_970
 """Largest photo decoded by default: half a gigabyte of RGB, and where Pillow itself refuses."""
 
 FAST_GAP = 1.5
-"""Fast mode decodes a JPEG at no less than this multiple of the size it is asked for.
+"""Fast mode decodes a JPEG at no less than this multiple of the target size.
 
 Measured by ``benchmarks/decode.py`` on tiled photos, the hardest texture: 45 dB against exact mode
 just above 1.5, and 40 dB just above 1.0. A gap of 2 would leave 12-megapixel photos, at 3.9 times
-the usual 1024 pixels, without any gain. Pillow's own decoder does the scaling: simplejpeg takes as
-long at equal scale, and a fifth less with its finer scales, too little for a second JPEG decoder.
+the usual 1024 pixels, without any gain.
 """
 
 LEAST_SIDE = 8
@@ -54,13 +52,11 @@ def read_image(
 ) -> Image.Image:
     """Read a whole photo.
 
-    JPEG, PNG, WebP, TIFF, GIF (first frame), HEIC, AVIF and what else Pillow decodes. Alpha
-    is dropped, not blended, because the published code does so.
+    JPEG, PNG, WebP, TIFF, GIF (first frame), HEIC, AVIF and others that Pillow decodes. Alpha is
+    dropped, not blended, as in the published code.
 
     Args:
-        source: A path, the bytes of a file, a file object in binary mode (read from where it
-            stands), an image (not changed), a uint8 or uint16 array (h, w), (h, w, 3) or (h, w, 4),
-            or a tensor (3, h, w), (1, h, w) or (h, w, 3): uint8, or floating point from 0 to 1.
+        source: See `Source`. An image is not changed.
         orient: Turn the photo upright by its EXIF orientation. The published code does not. (TIFF
             and HEIC are upright either way, because their decoders turn them.)
         max_pixels: Refuse larger photos before their pixels are decoded; default: MAX_PIXELS.
@@ -69,9 +65,8 @@ def read_image(
         An RGB image; ``source`` itself if it is an upright RGB image already.
 
     Raises:
-        ImageError: If there is no such file, it is no photo (or a camera's RAW file), is damaged or
-            cut short, is larger than ``max_pixels``, or stores 32-bit samples, whose white is not
-            defined; if a tensor has values out of range.
+        ImageError: There is no such file, it is no photo (or a RAW file), is damaged or cut short,
+            larger than ``max_pixels``, stores 32-bit samples, or a tensor has values out of range.
     """
     with opened(source) as image:
         _check_pixels(image, source, max_pixels)
@@ -79,10 +74,7 @@ def read_image(
 
 
 def image_size(source: Source, *, orient: bool = True) -> tuple[int, int]:
-    """Width and height of ``read_image(source, orient=orient)``, from the header alone.
-
-    An ImageError if there is no such file, or it is no photo. A file object is read to its end.
-    """
+    """Width and height of ``read_image(source, orient=orient)``, from the header alone."""
     with opened(source) as image:
         return upright_size(image, orientation_of(image) if orient else 1)
 
@@ -100,17 +92,16 @@ def load(
     """Read a photo, turn it upright, cut out a box and shrink the rest, in this order.
 
     Args:
-        source: As for ``read_image``.
+        source: As for ``read_image``, like ``orient`` and ``max_pixels``.
         size: Limit for the longer side of the whole photo, or None to keep every pixel. A box is
             shrunk by the same factor as its photo.
-        box: Left, top, right, bottom in pixels of the upright photo (of the stored photo where
-            ``orient`` is off).
-        orient: Turn the photo upright by its EXIF orientation.
+        box: In pixels of the upright photo (of the stored photo where ``orient`` is off).
+        orient: See ``read_image``.
         mode: ``"exact"`` gives the pixels of the published code. ``"fast"`` lets the JPEG decoder
             do part of the shrinking for photos at least three times too large, with the same shape
             and nearly the same pixels; every other photo is read exactly.
-        max_pixels: Refuse larger photos before their pixels are decoded; default: MAX_PIXELS.
-        square: Make a square of ``size`` pixels of what is left, always exactly.
+        max_pixels: See ``read_image``.
+        square: Make a square of ``size`` pixels of the rest, always exactly.
 
     Raises:
         ImageError: As for ``read_image``; or too little is left to make a square of.
@@ -149,18 +140,11 @@ def check_visible(
     scales: Iterable[float] = (),
     least: int = 1,
 ) -> None:
-    """Refuse what is too small to be described, rather than to describe nothing.
-
-    Args:
-        width: Of what is left of a photo, after box and thumbnail.
-        height: Of the same.
-        source: The photo, for its name.
-        scales: At which it will be described.
-        least: Pixels that the network needs on the shorter side, at every scale.
+    """Refuse a photo that is too small, after box and thumbnail, to be described.
 
     Raises:
-        ImageError: The shorter side has fewer than ``LEAST_SIDE`` pixels, or a scale leaves fewer
-            than ``least`` of it.
+        ImageError: The shorter side has fewer than ``LEAST_SIDE`` pixels, or fewer than ``least``,
+            which the network needs, at one of the ``scales``.
     """
     side = min(width, height)
     if side < LEAST_SIDE or int(side * min(scales, default=1)) < least:
@@ -187,8 +171,8 @@ def _load_scaled(
     factor = next((f for f in (8, 4, 2) if f <= spare), None)
     if factor is None:
         return None
-    # Resize what is stored and turn the small result: turning is exact, and cheaper there. The box
-    # also leaves out the fraction of a pixel by which the decoder rounds the scaled size up.
+    # Resize before turning, which is cheaper for the small result. The box also leaves out the
+    # fraction of a pixel by which the decoder rounds the scaled size up.
     stored = stored_box((x1, y1, x2, y2), orientation, image.size)
     image.draft(None, (image.width // factor, image.height // factor))
     small = _rgb(image, source).resize(
@@ -221,7 +205,7 @@ def _rgb(image: Image.Image, source: Source) -> Image.Image:
             "convert it to 8 or 16 bits first."
         )
     if isinstance(image.info.get("transparency"), bytes):
-        # Dropped like every alpha; without this Pillow warns that it was.
+        # Dropped like every alpha, without Pillow's warning.
         image = image.copy()
         del image.info["transparency"]
     return image.convert("RGB")

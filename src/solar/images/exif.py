@@ -1,18 +1,21 @@
-"""Where and when a photo was taken and with what, as its EXIF says; no pixel is decoded.
+"""EXIF: which way up a photo is, and where, when and with what it was taken.
 
-Cameras and programs write much that makes no sense. What does not is not known: nothing here
-raises an error.
+No pixel is decoded. Cameras and programs write much that makes no sense: it is ignored, and nothing
+here raises an error.
 """
 
+import io
 import math
+import struct
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from PIL import ExifTags
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image
 
 from solar.images.opening import Source, opened
-from solar.images.orientation import exif_of
 
 Position: TypeAlias = tuple[float, float]
 """Latitude and longitude in degrees (WGS 84), north and east positive."""
@@ -20,9 +23,106 @@ Position: TypeAlias = tuple[float, float]
 _NAME_LENGTH = 100
 _CENTIMETRE = 7  # decimals of a degree
 
+# From stored pixels to the upright photo; 1 and anything unknown need nothing.
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_PNG_METADATA = {b"IHDR", b"eXIf", b"iTXt", b"tEXt", b"zTXt", b"IEND"}
+
+
+# Orientation
+
+
+def orientation_of(image: Image.Image) -> int:
+    """The orientation to be applied, 1 to 8."""
+    if image.format == "TIFF":  # Pillow turns it on loading, and tells the turned size before
+        return 1
+    try:
+        value = exif_of(image).get(ExifTags.Base.Orientation)
+    except Exception:  # damaged EXIF raises anything, and is no reason to refuse the photo
+        return 1
+    return value if value in _TURNS else 1
+
+
+def exif_of(image: Image.Image) -> Image.Exif:
+    """The EXIF of an image, without decoding pixels; damaged EXIF raises anything."""
+    return _png_exif(image) if image.format == "PNG" else image.getexif()
+
+
+def upright_size(image: Image.Image, orientation: int) -> tuple[int, int]:
+    """Width and height of the upright photo."""
+    return image.size if orientation < 5 else (image.height, image.width)
+
+
+def turned(image: Image.Image, orientation: int) -> Image.Image:
+    """Stored pixels made upright."""
+    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
+
+
+def stored_box(
+    box: tuple[int, int, int, int], orientation: int, stored: tuple[int, int]
+) -> tuple[int, int, int, int]:
+    """Take a box of the upright photo to the pixels as they are stored."""
+    x1, y1, x2, y2 = box
+    width, height = stored
+    if orientation >= 5:
+        x1, y1, x2, y2 = y1, x1, y2, x2
+    if orientation in (2, 3, 7, 8):
+        x1, x2 = width - x2, width - x1
+    if orientation in (3, 4, 6, 7):
+        y1, y2 = height - y2, height - y1
+    return x1, y1, x2, y2
+
+
+def stored_points(
+    points: NDArray[np.floating[Any]], orientation: int, stored: tuple[int, int]
+) -> NDArray[np.floating[Any]]:
+    """Take points (n, 2) of the upright photo to the pixels as they are stored.
+
+    The corner of a photo is (0, 0), and `stored` its width and height there.
+    """
+    x, y = points.T if orientation < 5 else points.T[::-1]
+    width, height = stored
+    if orientation in (2, 3, 7, 8):
+        x = width - x
+    if orientation in (3, 4, 6, 7):
+        y = height - y
+    return np.stack([x, y], axis=1)
+
+
+def _png_exif(image: Image.Image) -> Image.Exif:
+    """Read the EXIF of a PNG, which may follow the pixels, from a copy without the pixels.
+
+    Pillow would decode the whole picture to get there.
+    """
+    stream = getattr(image, "fp", None)
+    if stream is None or stream.closed or "exif" in image.info:
+        return Image.Image.getexif(image)
+    position = stream.tell()
+    stream.seek(0)
+    metadata = bytearray(stream.read(8))
+    while len(start := stream.read(8)) == 8:
+        length, kind = struct.unpack(">I4s", start)
+        if kind in _PNG_METADATA:
+            metadata += start + stream.read(length + 4)
+        else:
+            stream.seek(length + 4, io.SEEK_CUR)
+    stream.seek(position)
+    with Image.open(io.BytesIO(metadata)) as pixelless:
+        return Image.Image.getexif(pixelless)
+
+
+# Time, place and camera
+
 
 class ExifFacts(NamedTuple):
-    """What a photo says of itself; None where it does not."""
+    """Facts from a photo's EXIF; None where unknown."""
 
     taken: str | None = None  # local time, as 2019-07-14T18:30:00
     position: Position | None = None
@@ -30,7 +130,7 @@ class ExifFacts(NamedTuple):
 
 
 def exif_facts(photo: Source) -> ExifFacts:
-    """All that is known of a photo: a path, the bytes of a file, …; nothing if it is damaged."""
+    """Time, place and camera of a photo, as far as it is readable."""
     try:
         with opened(photo) as image:
             exif = exif_of(image)
@@ -50,11 +150,6 @@ def taken(photo: Source) -> str | None:
 def position(photo: Source) -> Position | None:
     """Latitude and longitude of where a photo was taken, in degrees."""
     return exif_facts(photo).position
-
-
-def camera(photo: Source) -> str | None:
-    """What a photo was taken with, as `Canon EOS 5D`."""
-    return exif_facts(photo).camera
 
 
 def valid_position(latitude: float, longitude: float) -> bool:
@@ -81,7 +176,7 @@ def _position(place: Mapping[int, Any]) -> Position | None:
     gps = ExifTags.GPS
     latitude = _degrees(place.get(gps.GPSLatitude), place.get(gps.GPSLatitudeRef), "NS")
     longitude = _degrees(place.get(gps.GPSLongitude), place.get(gps.GPSLongitudeRef), "EW")
-    # Cameras that have not found a satellite yet write zeros.
+    # Cameras write zeros before they have found a satellite.
     if not valid_position(latitude, longitude) or (latitude, longitude) == (0, 0):
         return None
     return latitude, longitude

@@ -1,16 +1,15 @@
-"""Which folders an index may show: those that this user has named for it, on this machine.
+"""The folders that an index may show: those that this user has confirmed on this machine.
 
-An index or a store names the folders of its photos, its roots. One that somebody sent may name any
-folder of this machine. So whoever makes an index from folders, or adds some, leaves a note in their
-own cache, and what shows photos to others asks for that. The index itself cannot vouch for its
-roots, and being near them is no proof either: a home folder is near everything.
+An index or a store names the folders of its photos, its roots. One from elsewhere may name any
+folder of this machine. So building an index from folders, or adding some, leaves a note in the
+user's cache, without which photos are not shown to others.
 """
 
 import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -23,10 +22,7 @@ _MOST = 8  # folders that a sentence names
 
 
 def confirm(place: str | Path, roots: Roots) -> None:
-    """Note that this user has named roots for the index or store at a place.
-
-    Where the note cannot be written, they will be asked for once more.
-    """
+    """Note the roots of the index or store at a place, if the cache can be written."""
     before = confirmed(place)
     now = before | {_real(root) for root in roots.roots}
     if now == before:
@@ -39,7 +35,7 @@ def confirm(place: str | Path, roots: Roots) -> None:
 
 
 def confirmed(place: str | Path) -> frozenset[str]:
-    """The folders that were named for the index or store at a place, without links."""
+    """The confirmed folders of the index or store at a place, with links resolved."""
     try:
         facts = json.loads(_note(place).read_text(encoding="utf-8"))
         return frozenset(map(str, facts["roots"]))
@@ -48,7 +44,7 @@ def confirmed(place: str | Path) -> frozenset[str]:
 
 
 def confirmed_roots(place: str | Path, roots: Roots) -> Roots:
-    """Those of the roots that were named for the index or store at a place."""
+    """The roots that were confirmed for the index or store at a place."""
     named = confirmed(place)
     return Roots(tuple(root for root in roots.roots if _real(root) in named))
 
@@ -60,21 +56,16 @@ def shown_roots(
     photos: str | Path | None = None,
     given: Sequence[str | Path] = (),
 ) -> Roots:
-    """Where photos are that an index shows to others.
+    """The roots of the index at `place` from which photos may be shown to others.
 
-    Args:
-        place: The index.
-        roots: Those that it names.
-        photos: Where its photos are instead.
-        given: Folders that may be shown, and all below them; noted for the next time.
-
-    Raises:
-        SolarError: The index names folders that this user has not.
+    `photos` is a folder to take its photos from instead; folders that are `given` are confirmed,
+    with all below them. A SolarError if others have not been confirmed.
     """
     if photos is not None:
         return roots.moved_to(photos)
     allowed = [os.path.realpath(expanded(folder)) for folder in given]
-    now = Roots(tuple(root for root in roots.roots if _is_below(root, allowed)))
+    below = [r for r in roots.roots if any(map(Path(_real(r)).is_relative_to, allowed))]
+    now = Roots(tuple(below))
     confirm(place, now)
     fine = {*confirmed_roots(place, roots).roots, *now.roots}
     if left := [root.path for root in roots.roots if root not in fine]:
@@ -95,12 +86,8 @@ def _question(place: str | Path, folders: Sequence[str]) -> str:
     )
 
 
-def _is_below(root: Root, folders: Iterable[str]) -> bool:
-    return any(Path(_real(root)).is_relative_to(folder) for folder in folders)
-
-
 def _real(root: Root) -> str:
-    # Of a stranger's paths, the written form says nothing: /photos/../home, or a link.
+    # The written form of an untrusted path may mislead: /photos/../home, or a link.
     return os.path.realpath(root.path)
 
 
@@ -111,6 +98,6 @@ def _name(place: str | Path) -> str:
 def _note(place: str | Path) -> Path:
     from solar.models.zoo import cache_directory
 
-    # A file each: no index waits for another, and none is read for another.
+    # One file per index, so that none waits for another.
     digest = hashlib.sha256(_name(place).encode("utf-8", "surrogateescape")).hexdigest()
     return cache_directory() / "roots" / f"{digest[:32]}.json"

@@ -1,4 +1,4 @@
-"""Whatever a photo is given as becomes an opened image: only its header is read."""
+"""Open a photo given in any form; only its header is read."""
 
 import contextlib
 import ctypes
@@ -20,22 +20,16 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, _imaging, features
 
 from solar.errors import PASSING, PassingError, SolarError
-from solar.images.formats import (
-    DRAWINGS,
-    HEIF_BRANDS,
-    PILLOW_FORMATS,
-    RAW_SUFFIXES,
-)
+from solar.images.scan import RAW_SUFFIXES
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 class BinaryFile(Protocol):
-    """A file opened in binary mode, or anything else that can be read like one."""
+    """A file opened in binary mode, or any object with its `read`."""
 
-    def read(self, size: int = -1, /) -> bytes:
-        """The rest of it."""
+    def read(self, size: int = -1, /) -> bytes: ...  # noqa: D102
 
 
 Source = Union[str, os.PathLike[str], bytes, BinaryFile, Image.Image, NDArray[np.generic], "Tensor"]
@@ -52,30 +46,40 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters: C:/ is a dri
 _BYTES = bytes | bytearray | memoryview
 # Fujifilm, Olympus (three) and Panasonic.
 _RAW_STARTS = (b"FUJIFILMCCD-RAW", b"IIRO", b"IIRS", b"MMOR", b"IIU\0")
+_HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
+_PILLOW_FORMATS = (
+    *("JPEG", "MPO", "PNG", "WEBP", "TIFF", "GIF", "BMP", "PPM", "JPEG2000", "AVIF", "HEIF"),
+)
+_DRAWINGS = {
+    b"%!PS": "EPS",
+    b"\xc5\xd0\xd3\xc6": "EPS",
+    b"\xd7\xcd\xc6\x9a": "WMF",
+    b"\x01\0\0\0": "EMF",
+}
 _SUBFILE_TYPE, _SUB_IFDS, _DNG_VERSION = 254, 330, 50706
 _pillow_limit = threading.Lock()
 
 
-def hush() -> None:
+def _hush() -> None:
     """Silence Pillow, pillow-heif and libtiff, for the whole process and for good.
 
-    Not for each photo: `warnings.catch_warnings` and standard error itself belong to all threads,
-    and several decode at once. What was enabled explicitly (`python -W always`, a handler for
-    the logger `PIL`) is still shown.
+    Not for each photo: `warnings.catch_warnings` belongs to all threads, and several decode at
+    once. Warnings that were enabled explicitly (`python -W always`, a handler for the logger
+    `PIL`) are still shown.
     """
     for category in (UserWarning, Image.DecompressionBombWarning):
         warnings.filterwarnings("ignore", "", category, r"(PIL|pillow_heif)\b", append=True)
     for name in ("PIL", "pillow_heif"):
         logging.getLogger(name).addHandler(logging.NullHandler())
-    # libtiff prints from C. Pillow turns its warnings off in the same way, but not its errors.
-    # Where the function cannot be found, as in Pillow for Windows, they stay.
+    # libtiff prints from C. Pillow turns its warnings off in the same way, but not its errors; in
+    # Pillow for Windows the function cannot be found.
     with contextlib.suppress(AttributeError, OSError):
         set_handler = ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler
         set_handler.argtypes, set_handler.restype = [ctypes.c_void_p], ctypes.c_void_p
         set_handler(None)
 
 
-hush()
+_hush()
 Image.preinit()  # BMP, GIF, JPEG, PNG and PPM; the others are in modules of their own
 for _plugin in ("Avif", "Jpeg2K", "Mpo", "Tiff", "WebP"):
     with contextlib.suppress(ImportError):
@@ -83,14 +87,11 @@ for _plugin in ("Avif", "Jpeg2K", "Mpo", "Tiff", "WebP"):
 
 
 class ImageError(SolarError):
-    """A photo that cannot be read, told in one sentence that names it."""
+    """A photo that cannot be read; the message names it."""
 
 
 def is_photo(source: object) -> bool:
-    """Whether this is one photo, be it readable or not; otherwise it may hold several.
-
-    Arrays and tensors with four dimensions are several.
-    """
+    """Whether this is one photo, readable or not; four-dimensional arrays are several."""
     if isinstance(source, np.ndarray) or _is_tensor(source):
         return source.ndim < 4
     one = isinstance(source, str | os.PathLike | _BYTES | Image.Image) or hasattr(source, "read")
@@ -136,19 +137,17 @@ def opened(source: Source) -> Iterator[Image.Image]:
 
 
 def name_of(source: object) -> str:
-    """What a sentence about a photo begins with: its path, if it has one."""
+    """A photo's name for messages: its path, if it has one."""
     unnamed = "The photo given as bytes" if isinstance(source, _BYTES) else "The photo in memory"
     return path_name(source) or unnamed
 
 
 def path_name(source: object) -> str | None:
-    """The path of a photo, or of the file it is read from, on one line whatever is in it."""
+    """The path of a photo, or of the file it is read from, with unprintable characters escaped."""
     path = source if isinstance(source, str | os.PathLike) else getattr(source, "name", None)
     if not isinstance(path, str | os.PathLike):
         return None
     name = os.fsdecode(path)
-    if name.isprintable():
-        return name
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
@@ -196,10 +195,10 @@ def _stream(source: Any) -> BinaryIO:
 
 def _regular_file(path: Path, name: str) -> BinaryIO:
     """Open a file that holds a photo: never a pipe, which would block."""
-    _check_kind(path.stat().st_mode, name)  # to open a device may do something
+    _check_kind(path.stat().st_mode, name)  # opening a device may have effects
     if path.suffix.lower() in RAW_SUFFIXES:
         raise _raw(name)
-    # It may have become a pipe since; opened so, that does not wait either.
+    # It may have become a pipe since: O_NONBLOCK does not wait for one.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     file = os.fdopen(os.open(path, flags), "rb")
     try:
@@ -226,18 +225,18 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
     head = stream.read(1024)
     if not head:
         raise ImageError(f"{name} is empty: get a complete copy of it.")
-    if is_raw_start(head):
+    if _is_raw_start(head):
         raise _raw(name)
     image = _pillow_open(stream)
-    if image is None and head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS:
+    if image is None and head[4:8] == b"ftyp" and head[8:12] in _HEIF_BRANDS:
         try:
             importlib.import_module("pillow_heif").register_heif_opener()
         except ImportError as error:
             raise ImageError(f"{name} is HEIC: pip install pillow-heif to read it.") from error
         image = _pillow_open(stream)
-    if image is not None and is_raw_tiff(image):
+    if image is not None and _is_raw_tiff(image):
         raise _raw(name)
-    drawing = "SVG" if b"<svg" in head.lower() else DRAWINGS.get(head[:4])
+    drawing = "SVG" if b"<svg" in head.lower() else _DRAWINGS.get(head[:4])
     if image is None and drawing:
         raise ImageError(f"{name} is a drawing ({drawing}), not a photo: export it as PNG.")
     if image is None and head[4:12] == b"ftypavif" and not features.check("avif"):
@@ -262,8 +261,8 @@ def _pillow_open(stream: BinaryIO) -> Image.Image | None:
     except UnidentifiedImageError:
         return None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        # Pillow's limit belongs to the whole process, ours to the call. It is lifted only for the
-        # moment in which the header of a photo it refuses is read again; then ours decides.
+        # Pillow's limit belongs to the whole process, ours to the call: lift Pillow's while the
+        # header is read again.
         with _pillow_limit:
             limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
             try:
@@ -278,7 +277,7 @@ def _formats() -> list[str]:
 
     Its forty others, some unmaintained and one an interpreter (Ghostscript), are not tried.
     """
-    return [name for name in PILLOW_FORMATS if name in Image.OPEN]
+    return [name for name in _PILLOW_FORMATS if name in Image.OPEN]
 
 
 # Pixels in memory
@@ -330,16 +329,13 @@ def _tensor_pixels(tensor: "Tensor") -> NDArray[np.uint8]:
     return np.ascontiguousarray(array)
 
 
-def is_raw_start(head: bytes) -> bool:
-    """Whether a file starts as CR2, CR3, RAF, ORF or RW2 do; of others it takes more to know."""
+def _is_raw_start(head: bytes) -> bool:
+    """Whether a file starts like CR2, CR3, RAF, ORF or RW2."""
     canon = head[:4] in (b"II*\0", b"MM\0*") and head[8:10] == b"CR"
     return canon or head[4:12] == b"ftypcrx " or head.startswith(_RAW_STARTS)
 
 
-def is_raw_tiff(image: Image.Image) -> bool:
-    """Whether an opened TIFF is a RAW file, as DNG, NEF and ARW are.
-
-    Pillow opens them, too, but reads the first picture inside, which is a thumbnail.
-    """
+def _is_raw_tiff(image: Image.Image) -> bool:
+    """Whether an image is a RAW file (DNG, NEF, ARW), of which Pillow would read the thumbnail."""
     tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
     return _DNG_VERSION in tags or (tags.get(_SUBFILE_TYPE) == 1 and _SUB_IFDS in tags)

@@ -1,4 +1,4 @@
-"""How large a photo is described: the published shrinking rule, with pixels and without."""
+"""The published rule for shrinking photos, and squares for models trained on them."""
 
 import math
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Square:
         if self.shorter is None:
             return image.resize((size, size), self.resample)
         least = round(self.shorter * size)
-        # The ends of a long strip, which would fill the memory, are never in the middle.
+        # Cut the ends off a long strip, which would fill the memory and are not in the middle.
         image = _middle(image, *(min(side, 16 * min(image.size)) for side in image.size))
         width, height = (int(least * side / min(image.size)) for side in image.size)
         return _middle(image.resize((width, height), self.resample), size, size)
@@ -41,10 +41,9 @@ class Square:
 def thumbnail(image: Image.Image, size: float) -> Image.Image:
     """Shrink a photo until its longer side is at most ``size``; never enlarge it.
 
-    Equal, bit for bit, to ``image.thumbnail((size, size), LANCZOS)`` on a decoded photo, which is
-    the published rule, but without changing the image it is given, which is returned itself where
-    it is small enough already. A fraction of a pixel is rounded down; a SolarError if ``size`` is
-    below one pixel or not finite.
+    Equal, bit for bit, to the published ``image.thumbnail((size, size), LANCZOS)``, but the image
+    is not changed, and returned itself if it is small enough. A fraction of a pixel is rounded
+    down; a SolarError if ``size`` is below one pixel or not finite.
     """
     target = thumbnail_size(*image.size, size)
     if target == image.size:
@@ -73,11 +72,7 @@ def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
 
 
 def query_size(full: tuple[int, int], crop: tuple[int, int], size: float) -> float:
-    """Give the thumbnail limit of a box, so that it keeps the scale of its whole photo.
-
-    ``full`` and ``crop`` are the width and height of the whole photo and of the box, ``size`` is
-    the limit for whole photos. The result is not rounded: ``thumbnail`` rounds it down.
-    """
+    """The thumbnail limit that gives a box of size ``crop`` its photo's scale, not rounded."""
     return size * max(crop) / max(full)
 
 

@@ -1,9 +1,8 @@
-"""Where the photos of a store or an index are: below one root or several.
+"""Roots: the folders, lists and tar shards with the photos of a store or an index.
 
-A root is a folder, a list or a tar shard. A photo's name is its path below its root,
-`rome/12.jpg`; where several roots need telling apart, the root's own name and two slashes come
-first: `camera//rome/12.jpg`. No path below a folder has two slashes in a row, so that names from
-different roots are never the same.
+A photo's name is its path below its root, `rome/12.jpg`; with several roots, the root's own name
+and two slashes come first: `camera//rome/12.jpg`. No path below a folder has two slashes in a row,
+so names from different roots are never the same.
 """
 
 import os
@@ -19,7 +18,7 @@ from solar.files import is_text, reading
 from solar.images.scan import Place, scan
 
 Finder: TypeAlias = Callable[[str], Path | bytes | None]
-"""Takes a photo's name to what `solar.images.load` takes, or to None if it is not there."""
+"""Takes a photo's name to its file or bytes, or to None if it does not exist."""
 
 MARK = "//"
 """Between the name of a root and a path below it."""
@@ -27,18 +26,11 @@ MARK = "//"
 
 @dataclass(frozen=True)
 class Root:
-    """A place that photos are below.
+    """A folder, list or tar shard with photos."""
 
-    Attributes:
-        path: The folder, list or tar shard, absolute.
-        name: What comes before the names of its photos; empty for nothing.
-        whole: Whether everything below it belongs to the collection; otherwise those photos alone
-            that were given one by one.
-    """
-
-    path: str
-    name: str = ""
-    whole: bool = True
+    path: str  # absolute
+    name: str = ""  # prefix of the names of its photos, without the slashes
+    whole: bool = True  # whether everything below belongs to the collection, or only single photos
 
     def named(self, below: str) -> str:
         """The name of the photo at a path below."""
@@ -46,27 +38,23 @@ class Root:
 
     @cached_property
     def find(self) -> Finder:
-        """How to get a photo from a path below; a SolarError if the place is gone."""
+        """Gets a photo by its path below; a SolarError if the root does not exist."""
         return named_photos(self.path)
 
     @property
     def folder(self) -> Path | None:
-        """What paths are relative to; None for a tar shard, whose photos are no files."""
+        """The folder that paths are relative to; None for a tar shard."""
         path = Path(self.path)
         if path.suffix == ".tar" and not path.is_dir():
             return None
         return path.parent if path.suffix == ".txt" and not path.is_dir() else path
 
-    def place(self, below: str) -> Path | None:
-        """Where the file at a path below is, or should be.
-
-        None for a tar shard, and for a path that leads out of a folder; that of a list may.
-        """
-        place = self.absolute(below)
-        return None if place is None else Path(place)
-
     def absolute(self, below: str) -> str | None:
-        """The same as a text, which takes a fifth of the time: every hit has one."""
+        """The path of the file at a path below, which may not exist.
+
+        None for a tar shard, and for a path that leads out of a folder; that of a list may. A text,
+        because every hit has one, and a `Path` takes five times as long.
+        """
         folder = self._certain or self.folder
         if folder is None:
             return None
@@ -94,7 +82,7 @@ class Roots:
 
     @classmethod
     def read(cls, stored: Iterable[Sequence[Any]]) -> "Roots":
-        """What `stored` made plain; a SolarError if it is nothing of the kind."""
+        """The inverse of `stored`; a SolarError for anything else."""
         roots = tuple(Root(*facts) for facts in stored)
         for root in roots:
             if not (_is_path(root.path) and isinstance(root.name, str)):
@@ -104,7 +92,7 @@ class Roots:
         return cls(roots)
 
     def stored(self) -> list[list[Any]]:
-        """As JSON has it."""
+        """JSON-ready roots."""
         return [[root.path, root.name, root.whole] for root in self.roots]
 
     def __bool__(self) -> bool:
@@ -120,26 +108,26 @@ class Roots:
         return (found, below) if found else ([root for root in self.roots if not root.name], name)
 
     def owner(self, name: str) -> tuple[Root | None, str]:
-        """The root that a photo is below, of several the first where it is; and its path below."""
+        """A photo's root, of several the first that has it, and its path below."""
         roots, below = self.split(name)
         if len(roots) > 1:
             roots = [one for one in roots if Roots((one,)).find(name) is not None] or roots
         return (roots[0] if roots else None), below
 
     def find(self, name: str) -> Path | bytes | None:
-        """What `solar.images.load` takes for a photo; None where it is not there."""
+        """A photo's file or bytes; None if it does not exist."""
         roots, below = self.split(name)
         for root in roots:
             try:
                 found = root.find(below)
-            except (SolarError, OSError):  # the place itself is gone, or not for us to read
+            except (SolarError, OSError):  # the root itself does not exist or is not readable
                 continue
             if found is not None:
                 return found
         return None
 
     def absolute(self, name: str) -> str | None:
-        """Where a photo is, or should be, on this machine; None for one in a tar shard."""
+        """A photo's path on this machine, which may not exist; None for one in a tar shard."""
         roots, below = self.split(name)
         places = [place for root in roots if (place := root.absolute(below)) is not None]
         if len(places) > 1:
@@ -147,7 +135,7 @@ class Roots:
         return places[0] if places else None
 
     def name_of(self, file: str | Path) -> str | None:
-        """What a file below a root is called; None for a file below none."""
+        """The name of a file below a root; None for a file below none."""
         place = Path(file).absolute()
         place = place.parent.resolve() / place.name  # a photo that is a link keeps its own name
         root = self.holding(place.parent)
@@ -161,18 +149,18 @@ class Roots:
         return max(inside, key=lambda root: len(Path(root.path).parts), default=None)
 
     def besides(self, others: "Roots") -> "Roots":
-        """Those that are at no place of the others."""
+        """Roots whose paths are not among the others."""
         places = {root.path for root in others.roots}
         return Roots(tuple(root for root in self.roots if root.path not in places))
 
     def folders(self, *, single: bool = False) -> "Roots":
-        """Those that are folders and belong to the collection whole; `single`: or not whole."""
+        """Folders that belong to the collection whole; with `single`, all folders."""
         return Roots(
             tuple(r for r in self.roots if str(r.folder) == r.path and (r.whole or single))
         )
 
     def moved_to(self, place: str | Path | None) -> "Roots":
-        """The same photos in another folder, each root there by its name; as they are for None."""
+        """The same photos in another folder, each root there by its name; unchanged for None."""
         if place is None:
             return self
         there = expanded(place).resolve()
@@ -180,14 +168,14 @@ class Roots:
             return Roots.at(there)
         moved = []
         for root in self.roots:
-            # Names may be a stranger's, with an index: they must not lead out of the folder.
+            # Names of an untrusted index must not lead out of the folder.
             own = Path(os.path.normpath(there / root.name))
             inside = own.parent == there and own.exists()
             moved.append(replace(root, path=str(own if inside else there)))
         return Roots(tuple(moved))
 
     def with_root(self, place: Path, *, named: bool, whole: bool = True) -> tuple["Roots", Root]:
-        """These and a root at a place, under a name of its own if it needs one."""
+        """These roots and one at a place, under a new name if `named`; and that root."""
         for number, root in enumerate(self.roots):
             if root.path == str(place):
                 grown = replace(root, whole=root.whole or whole)
@@ -219,10 +207,7 @@ def is_folder(place: Path) -> bool:
 
 
 def read_place(place: Place, name: str) -> Path | bytes:
-    """What `solar.images.load` takes for a photo: its file, or its bytes in a shard.
-
-    A SolarError if the shard cannot be read any more.
-    """
+    """A photo's file, or its bytes in a shard; a SolarError if the shard cannot be read."""
     if isinstance(place, Path):
         return place
     shard, offset, size = place
@@ -235,14 +220,14 @@ def read_place(place: Place, name: str) -> Path | bytes:
 
 
 def named_photos(root: str | Path) -> Finder:
-    """How to get single photos by their paths in a folder, a list or a tar shard.
+    """A function to get photos by their paths in a folder, a list or a tar shard.
 
     A SolarError if there is no such folder or file.
     """
     if Path(root).is_dir():  # which is not searched: it may hold millions
 
         def in_folder(name: str) -> Path | None:
-            # Names may be a stranger's, with an index: they must not lead out of the folder.
+            # Names of an untrusted index must not lead out of the folder.
             inside = os.path.normpath(name)
             if Path(inside).is_absolute() or Path(inside).parts[:1] == ("..",):
                 return None

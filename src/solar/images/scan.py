@@ -1,7 +1,4 @@
-"""What a folder, a list or a tar shard holds: photos, and what looks like one and can be none.
-
-Names and kinds of files are checked here, before any work begins. No photo is opened.
-"""
+"""Find photos in a folder, a list or a tar shard by names and kinds of files; none is opened."""
 
 import os
 import stat
@@ -12,7 +9,17 @@ from typing import NamedTuple, TypeAlias
 
 from solar.errors import SolarError
 from solar.files import is_text, reading
-from solar.images.formats import RAW_SUFFIXES, SUFFIXES
+
+SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".gif", ".bmp"}
+    | {".avif", ".heic", ".heif"}
+)
+"""Endings of photos, in lower case."""
+
+RAW_SUFFIXES = frozenset(
+    {".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef", ".srw"}
+)
+"""Sensor data of cameras, in lower case: developers differ too much, so they are refused."""
 
 Place: TypeAlias = Path | tuple[Path, int, int]
 """Where the bytes of a photo are: a file, or for a tar shard the range within it."""
@@ -39,7 +46,7 @@ class Found(NamedTuple):
 
 @dataclass
 class Scan:
-    """What a place holds: files that may be photos, in order, and what is left out, and why."""
+    """Files that may be photos, in order, and those left out, with the reason."""
 
     found: list[Found] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -54,16 +61,10 @@ class Scan:
 
 
 def scan(path: Path, *, follow: bool = True, besides: frozenset[str] = frozenset()) -> Scan:
-    """What a place holds.
+    """Scan a folder, a `.txt` list (one path per line, relative to it), a `.tar` shard or a photo.
 
-    Args:
-        path: A folder (see `scan_folder`), a `.txt` list (one path per line, relative to the list's
-            folder), a `.tar` shard, or a photo.
-        follow: As for `scan_folder`.
-        besides: As for `scan_folder`.
-
-    Raises:
-        SolarError: There is no such thing, or it cannot be read.
+    The options are those of `scan_folder`. A SolarError if the path does not exist or cannot be
+    read.
     """
     with reading(path):
         if path.is_dir():
@@ -91,14 +92,11 @@ def scan_folder(
         follow: Follow links to folders. Every folder is entered once, by its own path if it has one
             below `folder`, so that links in a circle end.
         besides: Absolute paths of folders below that are not entered.
-
-    Raises:
-        SolarError: The folder itself cannot be read.
     """
     result, entered, real = Scan(), set[tuple[int, int]](), folder.resolve()
     waiting, links = [""], list[str]()
     while waiting or links:
-        # Links come last: what they lead to may be found by its own path before.
+        # Links come last: their targets may have a path of their own.
         below = waiting.pop() if waiting else links.pop(0)
         try:
             facts = (folder / below).stat()

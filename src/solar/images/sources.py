@@ -18,38 +18,30 @@ from solar.images.scan import Found, Place, Scan, scan
 
 
 class Stamp(NamedTuple):
-    """What a file was when it was described: the same content has the same digest anywhere."""
+    """Size, time and content of a file when it was described."""
 
     bytes: int
     modified: int  # nanoseconds; of the shard for a photo in one
     sha256: str
 
     def fits(self, seen: Found) -> bool:
-        """Whether a file looks as it did then, so that it need not be read to be known."""
+        """Whether a file has the same size and time, so that it need not be read."""
         return (self.bytes, self.modified) == (seen.bytes, seen.modified)
 
 
 @dataclass(frozen=True)
 class Photos:
-    """Photos in a fixed order. Small enough to send to other processes.
+    """Photos in a fixed order. Small enough to send to other processes."""
 
-    Attributes:
-        names: Unique, in order: paths relative to the folder, or as written in the list or shard.
-        places: Where the bytes of each are: a file, and for a tar shard the range within it.
-        skipped: What looks like a photo and can be none, by name, and why.
-        roots: The places that names are relative to.
-        seen: Size and time of each file; empty without a scan.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # unique: paths relative to the root, or as in the list or shard
     places: tuple[Place, ...]
-    skipped: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)  # by name the reason
     roots: Roots = field(default_factory=Roots, compare=False)
-    seen: tuple[Found, ...] = field(default=(), compare=False, repr=False)
+    seen: tuple[Found, ...] = field(default=(), compare=False, repr=False)  # empty without a scan
 
     @classmethod
     def in_folder(cls, folder: Path, names: Iterable[str]) -> "Photos":
-        """Photos by their paths below a folder, whether they are there or not."""
+        """Photos by their paths below a folder, whether they exist or not."""
         names = tuple(names)
         return cls(names, tuple(folder / name for name in names))
 
@@ -71,10 +63,7 @@ class Photos:
         )
 
     def read(self, number: int) -> Path | bytes:
-        """What `solar.images.load` takes for photo `number`: its file, or its bytes in a shard.
-
-        A SolarError if the shard cannot be read any more.
-        """
+        """Photo `number` for `solar.images.load`: its file, or its bytes in a shard."""
         return read_place(self.places[number], self.names[number])
 
     @cached_property
@@ -83,14 +72,11 @@ class Photos:
         return {name: number for number, name in enumerate(self.names)}
 
     def stamp(self, number: int) -> Stamp:
-        """What identifies photo `number` as it is now; its file is read for that.
-
-        A SolarError if it cannot be read.
-        """
+        """Size, time and digest of photo `number` now; a SolarError if it cannot be read."""
         return self.stamped(number)[1]
 
     def stamped(self, number: int) -> tuple[Path | bytes, Stamp]:
-        """What `read` gives, and the stamp; of a photo in a shard both from reading it once."""
+        """The photo as from `read`, and its stamp."""
         place = self.places[number]
         if not isinstance(place, Path):
             return self._in_shard(number, place)
@@ -99,10 +85,7 @@ class Photos:
             return place, Stamp(now.st_size, now.st_mtime_ns, file_digest(place))
 
     def content(self, number: int, most: int) -> tuple[bytes, Stamp] | None:
-        """The bytes of photo `number` and its stamp, from reading it once.
-
-        None if it has more than `most` bytes; a SolarError if it cannot be read.
-        """
+        """The bytes and the stamp of photo `number`; None if it has more than `most` bytes."""
         place = self.places[number]
         if not isinstance(place, Path):
             return self._in_shard(number, place) if place[2] <= most else None
@@ -132,7 +115,7 @@ class Photos:
             raise SolarError(f"{place} cannot be read: {error.strerror or error}.") from error
 
     def stamp_if_readable(self, number: int) -> Stamp | None:
-        """The same; None if it cannot be read, which is reported when it is described."""
+        """`stamp`; None if it cannot be read, which is reported when it is described."""
         try:
             return self.stamp(number)
         except SolarError:
@@ -169,7 +152,7 @@ def _scanned(
 
 
 def root_at(place: Path) -> Root:
-    """The root that a source is: itself, or for a photo the folder that it is in."""
+    """The root of a source: itself, or for a photo its folder."""
     if _is_photo(place):
         return Root(str(place.parent.resolve()), whole=False)
     return Root(str(place.resolve()))
@@ -178,16 +161,11 @@ def root_at(place: Path) -> Root:
 def collect(
     sources: Sequence[str | Path], known: Roots | None = None, *, follow: bool = True
 ) -> Photos:
-    """The photos of sources, called as a collection with several roots calls them.
+    """The photos of sources, by their names in a collection with several roots.
 
-    Args:
-        sources: As for `find_photos`.
-        known: The roots of the collection. Photos below one of them are called by it; what is below
-            none becomes a new root.
-        follow: Follow links to folders.
-
-    Returns:
-        Photos with all roots, old and new. A SolarError as for `find_photos`.
+    Photos below one of the `known` roots are named by it; other sources become new roots. The
+    result has all roots, old and new. `follow` follows links to folders. A SolarError as for
+    `find_photos`.
     """
     roots = known or Roots()
     named = bool(roots) or len(sources) > 1
@@ -200,7 +178,7 @@ def collect(
         if holder is None:
             new = root_at(place)
             roots, holder = roots.with_root(Path(new.path), named=named, whole=new.whole)
-            if folder:  # single photos inside: all that is around them belongs to it now
+            if folder:  # it includes folders of which single photos were given before
                 for root in roots.folders(single=True).roots:
                     inside = Path(root.path)
                     if not root.whole and inside.is_relative_to(base) and is_folder(inside):
@@ -215,7 +193,7 @@ def collect(
         scanned = scan(place, follow=follow, besides=others)
         moved = [one._replace(below=prefix + one.below) for one in scanned.found]
         names = [holder.named(one.below) for one in moved]
-        # The same folder may have been given twice, or one that is inside another.
+        # A folder may have been given twice, or lie inside another.
         fresh = [one for one, name in zip(moved, names, strict=True) if name not in seen]
         seen.update(names)
         skipped = {prefix + below: reason for below, reason in scanned.skipped.items()}
@@ -224,13 +202,9 @@ def collect(
 
 
 def scan_roots(roots: Roots, names: Iterable[str] = (), *, follow: bool = True) -> Photos:
-    """Everything below the roots of a collection; nothing at all is no error here.
+    """Everything below the roots of a collection, which may be nothing.
 
-    Args:
-        roots: Where to look.
-        names: Photos of the collection: of roots that do not belong to it whole, only those of its
-            photos that are still there are found.
-        follow: Follow links to folders.
+    Below roots that do not belong to the collection whole, only its photos, `names`, are found.
     """
     others = frozenset(root.path for root in roots.roots)
     single: dict[Root, Scan] = {root: Scan() for root in roots.roots if not root.whole}
@@ -250,7 +224,7 @@ def scan_roots(roots: Roots, names: Iterable[str] = (), *, follow: bool = True) 
 
 
 def _tell_apart(parts: Sequence[tuple[Root, Scan]]) -> None:
-    """Where roots have no names and come to share that of a photo, the first one has it."""
+    """Where roots without names share the name of a photo, skip all but the first."""
     taken = set[str]()
     for root, scanned in parts:
         names = {root.named(one.below) for one in scanned.found}
@@ -264,7 +238,7 @@ def _tell_apart(parts: Sequence[tuple[Root, Scan]]) -> None:
 def gather(
     parts: Sequence[tuple[Root, Scan]], shown: Sequence[object] = (), *, empty: bool = False
 ) -> Photos:
-    """The photos of several places, one after the other; a SolarError as for `find_photos`."""
+    """The photos of several places, in order; a SolarError as for `find_photos`."""
     where = ", ".join(map(str, shown or [root.path for root, _ in parts])) or "an empty list"
     found = [(root.named(one.below), one) for root, scanned in parts for one in scanned.found]
     names = tuple(name for name, _ in found)
@@ -287,8 +261,7 @@ def gather(
 
 
 def _regular(place: Path) -> os.stat_result:
-    """What a file is before it is read, so that a change while it is will be noticed later."""
-    now = place.stat()
+    now = place.stat()  # before the file is read, so that a change meanwhile is noticed later
     if not stat.S_ISREG(now.st_mode):  # reading a pipe would wait for ever
         raise SolarError(f"{place} is not a regular file, so it cannot be a photo.")
     return now

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from solar.models.checkpoint import load_whitening as load_whitening
     from solar.models.checkpoint import retrieval_model as retrieval_model
     from solar.models.checkpoint import save as save
-    from solar.models.checkpoint import to_published as to_published
-    from solar.models.conversion import convert as convert
+    from solar.models.export import convert as convert
     from solar.models.hub.folder import save_folder as save_folder
     from solar.models.patch_net import PATCH_REDUCTIONS as PATCH_REDUCTIONS
     from solar.models.patch_net import PatchConfig as PatchConfig
@@ -35,14 +34,13 @@ else:
         "RetrievalNet": "solar.models.retrieval_net",
         "SCALES": "solar.models.retrieval_config",
         "attention_at": "solar.models.retrieval_config",
-        "convert": "solar.models.conversion",
+        "convert": "solar.models.export",
         "fingerprint": "solar.models.checkpoint",
         "load": "solar.models.checkpoint",
         "load_whitening": "solar.models.checkpoint",
         "retrieval_model": "solar.models.checkpoint",
         "save": "solar.models.checkpoint",
         "save_folder": "solar.models.hub.folder",
-        "to_published": "solar.models.checkpoint",
     }
     __all__ = list(_HOMES)
 

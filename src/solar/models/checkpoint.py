@@ -22,21 +22,23 @@ from solar.files import replacing
 from solar.images.roots import expanded
 from solar.models import published, zoo
 from solar.models.hub import repository as hub
+from solar.models.hub.library_weights import check_finite
 from solar.models.hub.pretrained import from_folder, pretrained_folder
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
-from solar.models.published import Layout, from_bgr
+from solar.models.published import Layout
 from solar.models.retrieval_config import RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
-from solar.models.soundness import check_digest, check_finite, with_digest
 from solar.nn import Whitening
 from solar.nn.backbones.backbone import without_drawing
+from solar.nn.l2net import DropoutPlace
 
 Model = RetrievalNet | PatchNet
 
 _known_fingerprints: ContextVar[Mapping[Model, str]] = ContextVar("known_fingerprints")
 # Of batch norms: no part of a descriptor; files of old torch versions lack it.
 _COUNTER = "num_batches_tracked"
+_DIGEST = "solar_sha256"
 _PARALLEL = "module."  # what a network that was trained on several GPUs may begin all names with
 
 
@@ -53,15 +55,14 @@ def load(
 ) -> Model:
     """Load a pretrained network, ready to compute embeddings.
 
-    Type checkers know which kind of network a name gives. What a file holds is known only when it
-    is read, so its network is of any type to them: annotate it, or use `retrieval_model`.
+    Type checkers know which kind of network a name gives. A network from a file is of any type to
+    them: annotate it, or use `retrieval_model`.
 
     Args:
         source: A name that `solar models` lists (bundled, or downloaded once), a `.safetensors`
             of ours, a published `.pth`, a folder that `save_folder` has written or that has the
             `config.json` and `model.safetensors` of a backbone of `transformers`, or such a folder
-            on the model hub, "hf://org/name". Nothing in a file is ever executed. Default:
-            solar-r18, which is bundled.
+            on the model hub, "hf://org/name". Nothing in a file is ever executed.
         device: "cpu" or "cuda". Default: the first CUDA device where there is one, otherwise the
             CPU.
 
@@ -86,7 +87,7 @@ def load(
 def retrieval_model(
     model: Model | str | Path, *, device: str | torch.device | None = None
 ) -> RetrievalNet:
-    """The network given, or what `load` makes of a name; a SolarError if it describes patches."""
+    """The network given, or loaded; a SolarError if it describes patches."""
     network: Model = load(model, device=device) if isinstance(model, str | Path) else model
     if not isinstance(network, RetrievalNet):
         raise SolarError(
@@ -99,14 +100,8 @@ def retrieval_model(
 def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
     """Write a network and its settings as safetensors, atomically.
 
-    Args:
-        model: The network.
-        path: Where to.
-        half: Kernels and matrices as float16, half the size; loaded, they are float32 again. The
-            vectors (norms, statistics, biases), which are few, stay float32.
-
-    Raises:
-        SolarError: The file cannot be written, or a number is too large for float16.
+    `half` stores kernels and matrices as float16; loaded, they are float32 again. A SolarError if
+    the file cannot be written, or a number is too large for float16.
     """
     header = {
         "format": "solar",
@@ -118,7 +113,7 @@ def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
     if half:
         state = {name: _halved(name, tensor) for name, tensor in state.items()}
     with replacing(path) as temporary:
-        save_file(state, temporary, metadata=with_digest(header, state))
+        save_file(state, temporary, metadata={**header, _DIGEST: _digest(header, state)})
     return Path(path)
 
 
@@ -131,23 +126,19 @@ def _halved(name: str, tensor: Tensor) -> Tensor:
     return half
 
 
+def _digest(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of a file's settings and tensors."""
+    settings = {key: value for key, value in header.items() if key != _DIGEST}
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([name, str(tensor.dtype), [*tensor.shape]]).encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
 def fingerprint(model: Model) -> str:
     """A hash of settings and weights: two networks that share it give the same descriptors."""
     return _known_fingerprints.get({}).get(model) or _hash(model)
-
-
-@contextmanager
-def known_fingerprints(known: Mapping[Model, str]) -> Iterator[None]:
-    """Within the block, these networks are not hashed again: that reads every weight.
-
-    Args:
-        known: Networks, whose weights must stay as they are, to what `fingerprint` gave for them.
-    """
-    token = _known_fingerprints.set({**_known_fingerprints.get({}), **known})
-    try:
-        yield
-    finally:
-        _known_fingerprints.reset(token)
 
 
 def _hash(model: Model) -> str:
@@ -157,6 +148,16 @@ def _hash(model: Model) -> str:
             digest.update(name.encode())
             digest.update(tensor.float().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+@contextmanager
+def known_fingerprints(known: Mapping[Model, str]) -> Iterator[None]:
+    """Within the block, `fingerprint` takes these instead of reading every weight again."""
+    token = _known_fingerprints.set({**_known_fingerprints.get({}), **known})
+    try:
+        yield
+    finally:
+        _known_fingerprints.reset(token)
 
 
 def to_published(model: Model) -> dict[str, Any]:
@@ -173,10 +174,7 @@ def to_published(model: Model) -> dict[str, Any]:
 
 
 def load_whitening(source: str | Path) -> nn.Linear:
-    """Load a published whitening layer, as SOLAR's training starts from; else a SolarError.
-
-    The layers that ILIAS publishes to adapt descriptors with are of the same form.
-    """
+    """Load a published whitening layer, of SOLAR's training or ILIAS; else a SolarError."""
     path = _file(source)
     content = _read_pickle_safely(path)
     try:
@@ -187,7 +185,7 @@ def load_whitening(source: str | Path) -> nn.Linear:
             state = {str(name).removeprefix("layer."): value for name, value in content.items()}
             layer = nn.Linear(state["weight"].shape[1], state["weight"].shape[0])
             layer.load_state_dict(state)
-    except Exception as error:  # whatever else may be in there
+    except Exception as error:  # the file may hold anything
         raise SolarError(
             f"{path} does not hold a whitening layer (a weight and a bias)."
         ) from error
@@ -201,8 +199,9 @@ def _file(source: str | Path) -> Path:
         return path
     if str(source) not in weights.NAMES:  # a folder may be called like a model
         if (folder := pretrained_folder(source)) is not None:
-            ours = hub.is_ours(hub.read_config(folder))
-            return hub.network_file(folder, str(source)) if ours else folder
+            config = hub.read_config(folder)
+            ours = hub.is_ours(config)
+            return hub.network_file(folder, config, str(source)) if ours else folder
         if path.is_dir():
             raise SolarError(
                 f"{path} is a folder without a {hub.CONFIG}: name a .safetensors or .pth file, or "
@@ -236,7 +235,11 @@ def _read_ours(path: Path) -> Model:
         raise SolarError(
             f"{path} was written by a newer solar (format {header.get('version')}): update solar."
         )
-    check_digest(header, state, path)
+    if _DIGEST in header and header[_DIGEST] != _digest(header, state):  # 24 MB take 20 ms
+        raise SolarError(
+            f"{path} is damaged: its weights or settings are not those that were written; "
+            "fetch or copy it again."
+        )
     if not ours:
         return _from_state(path, state, meta={})
     try:
@@ -284,11 +287,13 @@ def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -
         )
     model: Model
     if layout in ("local", "sosnet"):
-        model = PatchNet(published.patch_config(layout, tensors))
+        dropout_place: DropoutPlace = "after" if layout == "local" else "before"
+        attention = published.attention_layers(tensors)
+        model = PatchNet(PatchConfig(attention, dropout_place=dropout_place))
     else:
-        unused = published.CLASSIFIERS.get(layout, ())
+        unused = published.UNUSED.get(layout, ())
         tensors = {name: v for name, v in tensors.items() if not name.startswith(unused)}
-        tensors = from_bgr(tensors) if layout == "delg" else tensors
+        tensors = published.from_bgr(tensors) if layout == "delg" else tensors
         try:
             config = published.retrieval_config(layout, meta, tensors)
         except SolarError as error:
@@ -318,7 +323,7 @@ def _fill(
     path: Path,
     layout: Layout | None = None,
 ) -> None:
-    """Copy tensors into a network, `names` telling what the file calls each of ours."""
+    """Copy tensors into a network; `names` takes our names to those of the file."""
     own = model.state_dict()
     shapes = {
         their: published.published_shape(our, own[our].shape, layout)

@@ -1,19 +1,19 @@
 """A descriptor as a sum of contributions of the regions of its photo.
 
-Location i holds the share xᵢᵖ / Σ xᵖ of what GeM makes of a channel; other poolings split likewise.
+Location i holds the share xᵢᵖ / Σ xᵖ of GeM's value of a channel; other poolings split likewise.
 Where the last stage is an attention block, a location has gathered part of that from others, to
-whom it is handed back (`SecondOrderAttention.trace`). All that follows is linear once the norms are
-known: whitening, the mean of the scales, whitening learnt afterwards. So every location of every
-scale adds a vector to the descriptor.
+which it is handed back (`SecondOrderAttention.trace`). All that follows is linear once the norms
+are known: whitening, the mean of the scales, whitening learnt afterwards. So every location of
+every scale adds a vector to the descriptor.
 
-The shift of a whitening layer has no place in the photo. It is minus the mean of all photos, which
-is what a location must differ from to tell anything; so every location takes the share of it that
-it has in the vector before: wᵢ = uᵢ·f / |f|², where f = Σ uᵢ. Both stay exact.
+The shift of a whitening layer, minus the mean of all photos, has no place in the photo: every
+location takes the share of it that it has in the vector before, wᵢ = uᵢ·f / |f|², where f = Σ uᵢ.
+Both stay exact.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeGuard
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -32,21 +32,13 @@ from solar.nn.soa import AttentionFactors
 
 @dataclass(frozen=True, eq=False)
 class LocatedDescriptor:
-    """What every region of a photo adds to its descriptor.
+    """The contribution of every region of a photo to its descriptor."""
 
-    Attributes:
-        vectors: (h, w, dim) what each region adds; their sum is the descriptor.
-        shift: (dim,) how much of that sum is the whitening's shift, which the regions share.
-        rows: (h + 1,) where regions begin and end from top to bottom, in pixels of the photo.
-        columns: (w + 1,) the same from left to right.
-        size: Width and height of the upright photo.
-    """
-
-    vectors: Floats
-    shift: Floats
-    rows: Doubles
-    columns: Doubles
-    size: tuple[int, int]
+    vectors: Floats  # (h, w, dim), whose sum is the descriptor
+    shift: Floats  # (dim,) how much of that sum is the whitening's shift, which the regions share
+    rows: Doubles  # (h + 1,) borders of regions from top to bottom, in pixels of the photo
+    columns: Doubles  # (w + 1,) the same from left to right
+    size: tuple[int, int]  # width and height of the upright photo
 
     @property
     def descriptor(self) -> Floats:
@@ -56,7 +48,7 @@ class LocatedDescriptor:
 
     @property
     def nbytes(self) -> int:
-        """Memory that it holds; it grows with the area of the photo."""
+        """Memory in bytes; it grows with the area of the photo."""
         return self.vectors.nbytes
 
 
@@ -70,20 +62,11 @@ def locate(
     mode: Literal["exact", "fast"] = "exact",
     attention: bool = True,
 ) -> LocatedDescriptor:
-    """Describe a photo, and tell what each region of it adds.
+    """Describe a photo as a sum over its regions.
 
-    Args:
-        net: Pools by GeM, SPoC or MAC.
-        photo: As for `RetrievalNet.describe`, like size, scales and box.
-        size: Longest side. Default: the model's.
-        scales: Default: the model's.
-        box: The part of the photo that is meant; regions lie inside.
-        mode: How to decode, as for `solar.images.load`.
-        attention: Off: pass by the attention blocks, to see what they change.
-
-    Returns:
-        Regions are the locations of the largest scale; those of the others are spread over them by
-        area.
+    Regions are the locations of the largest scale; those of the others are spread over them by
+    area. `attention=False` skips the attention blocks, to see what they change; the other options
+    are those of `RetrievalNet.describe` and `solar.images.load`.
 
     Raises:
         SolarError: As for `describe`; or the pooling is not a sum over locations.
@@ -108,7 +91,12 @@ def locate(
         sums = _averaged(net, sums)
         rows, columns = max(grids, key=lambda grid: len(grid[0]) * len(grid[1]))
         spread = [
-            _spread(one.parts, _shares(down, rows), _shares(across, columns))
+            torch.einsum(
+                "rh,hwc,sw->rsc",
+                _shares(down, rows).to(net.device),
+                one.parts,
+                _shares(across, columns).to(net.device),
+            )
             for one, (down, across) in zip(sums, grids, strict=True)
         ]
         vectors = torch.stack(spread).sum(dim=0).cpu().numpy()
@@ -118,20 +106,12 @@ def locate(
 
 def check_splits(net: RetrievalNet) -> None:
     """Raise a SolarError if a network's pooling is not a sum over locations."""
-    if not _splits(net.pool):
+    if not hasattr(net.pool, "split"):
         pooling = f"{net.config.pooling} by regions" if net.config.regional else net.config.pooling
         raise SolarError(
             f"This network pools by {pooling}, but the share of a region is only known exactly for "
             "gem, gemmp, spoc and mac: choose another network, such as solar-r18."
         )
-
-
-class _Splitting(Protocol):
-    def split(self, x: Tensor) -> Tensor: ...
-
-
-def _splits(pool: object) -> TypeGuard[_Splitting]:
-    return hasattr(pool, "split")
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +141,7 @@ class _Sum:
 
 def _pooled(net: RetrievalNet, images: Tensor, *, attention: bool) -> Tensor:
     """What each location of one scale (1, 3, ·, ·) adds to the pooled vector, (h, w, c)."""
-    assert _splits(net.pool)
+    pool: Any = net.pool
     last: tuple[SecondOrderAttention, Tensor, tuple[Tensor, AttentionFactors]] | None = None
 
     def attend(_: int, block: SecondOrderAttention, x: Tensor) -> Tensor:
@@ -172,7 +152,7 @@ def _pooled(net: RetrievalNet, images: Tensor, *, attention: bool) -> Tensor:
         return last[2][0]
 
     features = net.backbone.run(images, attend)
-    parts = net.pool.split(net.before_pooling(features))
+    parts: Tensor = pool.split(net.before_pooling(features))
     if last is not None and last[2][0] is features and net.local_whiten is None:
         block, before, ran = last
         parts = block.trace(before, ran, parts)
@@ -191,9 +171,7 @@ def _averaged(net: RetrievalNet, scales: Sequence[_Sum]) -> list[_Sum]:
     power = net.scale_power(len(scales))
     totals = torch.stack([one.total for one in scales])
     weights = torch.full_like(totals, 1 / len(scales))
-    if (
-        isinstance(power, Tensor) or power != 1
-    ):  # a power mean splits over scales as GeM over locations
+    if isinstance(power, Tensor) or power != 1:  # a power mean splits like GeM over locations
         powers = totals.pow(power)
         weights = powers.mean(dim=0).pow(1 / power) * powers / powers.sum(dim=0) / totals
     sums = [one.times(weight) for one, weight in zip(scales, weights, strict=True)]
@@ -226,8 +204,3 @@ def _shares(locations: Doubles, regions: Doubles) -> Tensor:
     low = np.maximum(locations[:-1], regions[:-1, None])
     high = np.minimum(locations[1:], regions[1:, None])
     return torch.from_numpy((high - low).clip(min=0) / np.diff(locations)).float()
-
-
-def _spread(parts: Tensor, down: Tensor, across: Tensor) -> Tensor:
-    down, across = down.to(parts.device), across.to(parts.device)
-    return torch.einsum("rh,hwc,sw->rsc", down, parts, across)

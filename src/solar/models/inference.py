@@ -16,13 +16,9 @@ def best_device() -> str:
 
 
 def checked_device(device: str | torch.device | None = None) -> torch.device:
-    """The device to compute on, of which it is certain that this machine has it.
+    """The device "cpu", "cuda" or "cuda:1", for example; None: `best_device`.
 
-    Args:
-        device: "cpu", "cuda" or "cuda:1", for example; None: `best_device`.
-
-    Raises:
-        SolarError: There is no such device.
+    A SolarError if this machine does not have it.
     """
     name = best_device() if device is None else str(device)
     if name.partition(":")[0] == "cuda" and not torch.cuda.is_available():
@@ -43,7 +39,7 @@ def _is_here(device: torch.device) -> bool:
 
 
 def named(model: nn.Module) -> str:
-    """The class of a network, and what it was loaded from if that is known: how reprs begin."""
+    """The class of a network and the file that it was loaded from: how reprs begin."""
     source = getattr(model, "source", None)
     return type(model).__name__ + (f" {Path(source).name}" if source else "")
 

@@ -42,7 +42,7 @@ class PatchConfig:
 
     @property
     def has_published_layers(self) -> bool:
-        """Whether it is the network of the paper, but for attention."""
+        """Whether this is the network of the paper, but for attention."""
         return tuple(self.layers) == PUBLISHED_LAYERS
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,16 +71,13 @@ class PatchNet(HubMixin, nn.Module):
 
     dim = 128
     source: str | None = None
-    """What `solar.load` takes to give this network again, if it came from there."""
+    """The argument of `solar.load` that gave this network."""
 
     def __init__(self, config: PatchConfig | None = None) -> None:
         super().__init__()
         self.config = config or PatchConfig()
-        # Not "backbone": that is how files, and fingerprints of files, name its tensors.
-        settings = self.config
-        self.trunk = L2Net(
-            settings.attention, settings.dropout, settings.dropout_place, settings.layers
-        )
+        # Files, and fingerprints of files, call its tensors "trunk", not "backbone".
+        self.trunk = L2Net(**vars(self.config))
 
     @property
     def device(self) -> torch.device:
@@ -105,7 +102,7 @@ class PatchNet(HubMixin, nn.Module):
     def transforms(self, patches: np.ndarray[Any, Any] | Tensor) -> Tensor:
         """Patches as the network takes them: (n, 1, 32, 32) float32, on its device.
 
-        Args and errors are those of `describe`. Brightness stays: the network standardises it.
+        The network itself standardises their brightness.
         """
         patches = _with_channel(patches)
         if isinstance(patches, np.ndarray):
@@ -122,16 +119,13 @@ class PatchNet(HubMixin, nn.Module):
         """Describe grey patches of any number type and brightness range.
 
         Args:
-            patches: (n, 32, 32) or (n, 1, 32, 32).
-            batch: Patches a forward pass; default: as many as fit a processor's cache, or fill a
+            patches: (n, 32, 32) or (n, 1, 32, 32); a SolarError if they have another shape.
+            batch: Patches per forward pass; default: as many as fit a processor's cache, or fill a
                 GPU.
-            forward: What runs in this network's place and gives the same: a faster copy of it.
+            forward: A faster copy of this network to run instead.
 
         Returns:
             (n, 128) float32, unit rows.
-
-        Raises:
-            SolarError: The array has another shape.
         """
         patches = _with_channel(patches)
         rows = np.empty((len(patches), self.dim), np.float32)
@@ -148,7 +142,6 @@ class PatchNet(HubMixin, nn.Module):
 
 
 def _with_channel(patches: np.ndarray[Any, Any] | Tensor) -> np.ndarray[Any, Any] | Tensor:
-    """Patches as (n, 1, 32, 32); a SolarError if they have another shape."""
     if patches.ndim == 3:
         patches = patches[:, None]
     if patches.ndim != 4 or patches.shape[1:] != (1, 32, 32):

@@ -10,7 +10,7 @@ from torch import Tensor
 from solar.errors import SolarError
 from solar.models.patch_net import PatchConfig
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, REDUCTIONS, RetrievalConfig
-from solar.nn.backbones.resnet import DESIGNS, BasicBlock, Bottleneck
+from solar.nn.backbones.convolutional import DESIGNS, BasicBlock, Bottleneck
 from solar.nn.pooling import LOCAL_POOLINGS
 
 # solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare backbones.
@@ -19,9 +19,6 @@ from solar.nn.pooling import LOCAL_POOLINGS
 Layout = Literal[
     "solar", "gem", "features", "torchvision", "local", "sosnet", "token", "how", "delg"
 ]
-
-UNUSED = ("globalmodel.s4.", "globalmodel.head.", "desc_cls.", "att_cls.")
-"""Beginnings of what DELG's local branch has no use for: its global branch, and classifiers."""
 
 _ATTENTION = {"query": "f", "key": "g", "value": "h", "output": "v"}
 _HEAD = (
@@ -70,11 +67,11 @@ _PREFIXES: dict[Layout, tuple[tuple[str, str], ...]] = {
     ),
 }
 _DAME_SCALES = (1.0, 2**-0.5, 0.5)
-# Beginnings of what only the training of a network needs.
-CLASSIFIERS: Mapping[Layout, tuple[str, ...]] = {
+# Beginnings of tensors that only training needs, and of DELG's global branch.
+UNUSED: Mapping[Layout, tuple[str, ...]] = {
     "torchvision": ("fc.", "classifier."),
     "token": ("classifier.weight",),
-    "delg": UNUSED,
+    "delg": ("globalmodel.s4.", "globalmodel.head.", "desc_cls.", "att_cls."),
 }
 _PREFIXES["how"] = (("pool.reduce.", "dim_reduction."), *_PREFIXES["gem"])
 _PREFIXES["features"] = tuple(
@@ -83,7 +80,7 @@ _PREFIXES["features"] = tuple(
 
 
 def published_name(name: str, layout: Layout) -> str:
-    """What a published file of this layout calls one of our tensors."""
+    """The name of one of our tensors in a published file of this layout."""
     if layout == "delg":
         return delg_name(name)
     for ours, theirs in _PREFIXES[layout]:
@@ -95,7 +92,7 @@ def published_name(name: str, layout: Layout) -> str:
 
 
 def published_names(names: Iterable[str], layout: Layout) -> dict[str, str]:
-    """Our names of a network's tensors to those of a published file, for all that the file has."""
+    """Our names of a network's tensors to those of a published file, as far as it has them."""
     # The GeM exponent of a token file is a constant of its code.
     return {
         name: published_name(name, layout)
@@ -111,7 +108,7 @@ def published_shape(name: str, shape: Sequence[int], layout: Layout | None) -> t
 
 
 def layout_of(names: Container[str]) -> Layout | None:
-    """Which layout the tensors of a file follow, by the names that only it has."""
+    """The layout of a file, by names of tensors that only it has."""
     signs: dict[str, Layout] = {
         "features.conv1.0.weight": "solar",
         "dim_reduction.weight": "how",
@@ -175,14 +172,14 @@ def retrieval_config(
             "The file does not say which backbone it holds, and its tensors fit none known."
         )
     if layout in ("how", "delg"):
-        return local_config(layout, str(backbone), meta)
+        return _local_config(layout, str(backbone), meta)
     whitening = "whiten.weight" in state
     outputs, inputs = state["whiten.weight"].shape if whitening else (0, 0)
     dame = "DAME3.fc.weight" in state
     config = RetrievalConfig(
         backbone=str(backbone),
-        attention=_attention(state),
-        # What the meta entry of a DAME file says of its pooling is cnnimageretrieval's.
+        attention=attention_layers(state),
+        # The meta entry of a DAME file names the pooling of cnnimageretrieval.
         pooling="dame" if dame else str(meta.get("pooling", "gem")),
         regional=bool(meta.get("regional", False)),
         local_whitening=bool(meta.get("local_whitening", False)),
@@ -193,11 +190,6 @@ def retrieval_config(
         post_whitening=tuple(learned_projections(meta)),
     )
     return replace(config, scales=_DAME_SCALES) if dame else config
-
-
-def patch_config(layout: Layout, state: Mapping[str, Tensor]) -> PatchConfig:
-    """Settings of a published patch network, from its tensors."""
-    return PatchConfig(_attention(state), dropout_place="after" if layout == "local" else "before")
 
 
 def learned_projections(meta: Mapping[str, Any]) -> dict[Literal["single", "multi"], Any]:
@@ -250,7 +242,8 @@ def guess_backbone(layout: Layout, state: Mapping[str, Tensor]) -> str | None:
     return None
 
 
-def _attention(state: Mapping[str, Tensor]) -> dict[int, int]:
+def attention_layers(state: Mapping[str, Tensor]) -> dict[int, int]:
+    """Layers with attention, with their channel reductions."""
     found = {}
     for name, tensor in state.items():
         match = re.fullmatch(r"(?:(?:features\.)?soa(\d)|pooling)\.f\.0\.weight", name)
@@ -269,7 +262,7 @@ def _triple(key: str, values: Any) -> tuple[float, float, float]:
 
 
 def guess(state: Mapping[str, Tensor]) -> str:
-    """What the tensors of a file seem to be, for messages."""
+    """The likely network that the tensors of a file belong to, for messages."""
     layout = layout_of(state)
     if layout is None:
         return "no architecture that solar knows"
@@ -277,7 +270,7 @@ def guess(state: Mapping[str, Tensor]) -> str:
     kinds |= {"how": "a HOW network", "delg": "a DELG network"}
     backbone = None if layout in kinds else guess_backbone(layout, state)
     what = kinds.get(layout) or f"a {backbone or 'retrieval network of unknown backbone'}"
-    layers = ", ".join(str(layer) for layer in _attention(state))
+    layers = ", ".join(map(str, attention_layers(state)))
     return f"{what} with attention after layers {layers}" if layers else what
 
 
@@ -288,7 +281,7 @@ for _number, _letter in enumerate("abc", 1):
 
 
 def delg_name(name: str) -> str:
-    """What a file of DELG's port calls one of our tensors."""
+    """The name of one of our tensors in a file of DELG's port."""
     name = name.replace("pool.attention.", "localmodel.")
     name = name.replace("backbone.conv1.", "globalmodel.stem.conv.")
     name = name.replace("backbone.bn1.", "globalmodel.stem.bn.")
@@ -300,16 +293,14 @@ def delg_name(name: str) -> str:
 
 
 def from_bgr(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a network that takes blue first, which DELG's port does, for red first."""
-    found = dict(tensors)
-    if _STEM in found and found[_STEM].ndim == 4:
-        found[_STEM] = found[_STEM].flip(1)
-    return found
+    """The tensors of DELG's port, which takes blue first, for red first."""
+    if _STEM not in tensors or tensors[_STEM].ndim != 4:
+        return dict(tensors)
+    return {**tensors, _STEM: tensors[_STEM].flip(1)}
 
 
-def local_config(pooling: str, backbone: str, net_params: Mapping[str, Any]) -> RetrievalConfig:
-    """Settings of a published network; `net_params` is the entry of that name in a file of HOW."""
-    runtime = net_params.get("runtime")
+def _local_config(pooling: str, backbone: str, net_params: Mapping[str, Any]) -> RetrievalConfig:
+    runtime = net_params.get("runtime")  # in files of HOW
     known = runtime.get("mean_std") if isinstance(runtime, Mapping) else None
     mean, std = known if known is not None else (IMAGENET_MEAN, IMAGENET_STD)
     return RetrievalConfig(
@@ -317,6 +308,6 @@ def local_config(pooling: str, backbone: str, net_params: Mapping[str, Any]) -> 
         pooling=pooling,
         whitening=False,
         scales=(1.0,),
-        mean=tuple(map(float, mean)),  # type: ignore[arg-type]
-        std=tuple(map(float, std)),  # type: ignore[arg-type]
+        mean=_triple("mean", mean),
+        std=_triple("std", std),
     )

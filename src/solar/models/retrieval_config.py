@@ -9,15 +9,15 @@ from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images.resize import Square
 from solar.nn import BACKBONES, POOLINGS
+from solar.nn.backbones.backbone import Interpolation
 from solar.nn.backbones.parts import TokenUse
-from solar.nn.grid import Interpolation
 
 SCALES = (1.0, sqrt(2), 1 / sqrt(2))
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 # The published channel reductions; layers that the paper could not afford follow conv4_x.
 REDUCTIONS = {2: 4, 3: 4, 4: 4, 5: 2}
-# What the poolings that see a class token want of it.
+# How poolings use a class token.
 TOKENS: dict[str, TokenUse] = {"cls": "only", "cls+gem": "beside"}
 
 
@@ -39,9 +39,8 @@ class RetrievalConfig:
         scales: Descriptors of these scales are averaged.
         post_whitening: Whitening learned after training and applied to the averaged descriptor,
             as the older GeM networks do it: one layer for a single scale, one for several.
-        adaptation: Length of the descriptor after a last linear layer, which `solar.adapt` has
-            trained on averaged descriptors; None if there is no such layer.
-        backbone_settings: What the config.json of a backbone of `transformers` says; None for ours.
+        adaptation: Length of the descriptor after the linear layer of `solar.adapt`, if any.
+        backbone_settings: The config.json of a backbone of `transformers`; None for ours.
         interpolation: How photos are resized to other scales, and to the backbone's grid.
         square: How photos become squares of `size` pixels; None keeps their aspect ratio.
     """

@@ -13,15 +13,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.images import Box, Source, check_visible, load, photo_list
+from solar.images import Box, Source, check_visible, load
+from solar.images.opening import photo_list
 from solar.models.hub.mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.models.retrieval_config import TOKENS, RetrievalConfig
 from solar.models.text_side import TextSide, no_text_side
 from solar.nn import BACKBONES, POOLINGS, Backbone, GeM, Regional, l2_normalize
+from solar.nn.backbones.backbone import resize
 from solar.nn.backbones.transformers import TransformersBackbone
 from solar.nn.backbones.vision_tower import VisionTower, is_joint
-from solar.nn.grid import resize
 
 
 class RetrievalNet(HubMixin, nn.Module):
@@ -39,10 +40,10 @@ class RetrievalNet(HubMixin, nn.Module):
     """
 
     source: str | None = None
-    """What `solar.load` takes to give this network again, if it came from there."""
+    """The argument of `solar.load` that gave this network."""
 
     text: TextSide | None = None
-    """What describes words in the same space, if the model has it; no part of the weights."""
+    """The text encoder, if the model has one; no part of the weights."""
 
     def __init__(self, config: RetrievalConfig, *, freeze_batch_norm: bool = True) -> None:
         super().__init__()
@@ -72,7 +73,7 @@ class RetrievalNet(HubMixin, nn.Module):
 
     @property
     def pooled_dim(self) -> int:
-        """Length of what the pooling gives: the channels of its map, but for local features."""
+        """Length of the pooled vector: the channels of the map, but for local features."""
         return getattr(self.pool, "dim", None) or self.backbone.channels
 
     @property
@@ -142,11 +143,7 @@ class RetrievalNet(HubMixin, nn.Module):
     ) -> Tensor:
         """Describe normalised images at several scales and average.
 
-        Args:
-            images: Normalised; each scale resizes them.
-            scales: Default: the model's.
-            forward: What runs each scale in this network's place and gives the same as
-                `forward_scale`: a faster copy of it, for example.
+        `forward` runs each scale in place of `forward_scale`: a faster copy, for example.
 
         Shape:
             (b, 3, h, w) to (b, dim), unit norm.
@@ -164,10 +161,7 @@ class RetrievalNet(HubMixin, nn.Module):
 
         Networks without a whitening layer average with the power of their GeM exponent, as
         published; the others plainly. Whitening learned afterwards and the layer of `solar.adapt`
-        come last.
-
-        Raises:
-            SolarError: No scale is given.
+        come last. A SolarError if no scale is given.
         """
         if not vectors:
             raise SolarError("At least one scale is needed to describe a photo.")
@@ -188,7 +182,7 @@ class RetrievalNet(HubMixin, nn.Module):
         net.adapt = layer
         net.config = replace(self.config, adaptation=None if layer is None else layer.out_features)
         net.source = None
-        net.text = self.text if layer is None else None  # what it learned, it learned on photos
+        net.text = self.text if layer is None else None  # the layer was trained on photos alone
         return net
 
     def scale_power(self, scales: int) -> float | Tensor:
@@ -215,14 +209,19 @@ class RetrievalNet(HubMixin, nn.Module):
     ) -> Tensor:
         """A photo as the network takes it, `model(model.transforms("a.jpg")[None])`.
 
-        Args and errors are those of `describe`, which begins with this for each photo.
+        Args and errors are those of `describe`.
 
         Returns:
             (3, h, w) float32, normalised, on the network's device.
         """
-        size = size or self.config.size
-        how: dict[str, Any] = {"orient": orient, "max_pixels": max_pixels}
-        pixels = load(photo, size, box=box, square=self.config.square, **how).pixels
+        pixels = load(
+            photo,
+            size or self.config.size,
+            box=box,
+            square=self.config.square,
+            orient=orient,
+            max_pixels=max_pixels,
+        ).pixels
         check_visible(pixels.shape[1], pixels.shape[0], photo)
         return self.normalise(torch.from_numpy(pixels)[None].to(self.device))[0]
 
@@ -249,8 +248,7 @@ class RetrievalNet(HubMixin, nn.Module):
                 photo given. The crop keeps the scale that it has in the whole photo.
             orient: Obey the EXIF orientation. The published code ignores it: pass False to match.
             max_pixels: Refuse larger photos before they are decoded. Default: about 179 million.
-            forward: What runs each scale in this network's place, as in `multiscale`. Default: on
-                a CPU a fused copy of the network, see `FusedCopy`.
+            forward: As for `multiscale`. Default: on a CPU a fused copy, see `FusedCopy`.
 
         Returns:
             (n, dim) float32, unit rows.
@@ -281,9 +279,8 @@ class RetrievalNet(HubMixin, nn.Module):
     def describe_text(self, texts: str | Iterable[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
         """Compute embeddings of texts, for models with a text encoder (CLIP, SigLIP).
 
-        Args:
-            texts: One or several texts, used as they are, without a prompt template. Longer texts
-                than the model accepts (64 or 77 tokens) are truncated.
+        Texts are used as they are, without a prompt template. Longer texts than the model accepts
+        (64 or 77 tokens) are truncated.
 
         Returns:
             (n, dim) float32, unit rows.
@@ -322,10 +319,9 @@ class FusedCopy:
     """A fused copy of a network's backbone, with which it describes photos on a CPU.
 
     Batch norms are folded into convolutions, and maps lie channels-last: the same descriptors to
-    about 1e-6, a sixth sooner (`benchmarks/describe_cpu.py`). It is made when photos are first
-    described, in less time than one photo takes, and anew once weights changed.
-
-    Copies of the network, and files that it is pickled into, begin without one.
+    about 1e-6, a sixth faster (`benchmarks/describe_cpu.py`). It is made when photos are first
+    described, in less time than one photo takes, and again after weights changed. It is neither
+    copied nor pickled with the network.
     """
 
     def __init__(self) -> None:
@@ -340,10 +336,9 @@ class FusedCopy:
     def forward(
         self, backbone: Backbone, head: Callable[[Tensor], Tensor], *, clamped: bool
     ) -> Callable[[Tensor], Tensor] | None:
-        """What gives the same as backbone and head, sooner; None if there is no such thing.
+        """A faster way to compute head(backbone(images)), if there is one.
 
         Only on a CPU, in float32, and while the backbone is neither trained nor watched by hooks.
-        `clamped` as for `Backbone.fuse`.
         """
         if not _can_be_fused(backbone):
             return None
@@ -369,12 +364,12 @@ def _can_be_fused(backbone: Backbone) -> bool:
 
 
 def _stamp(tensor: Tensor) -> _Stamp:
-    # Holding on to what the copy was made of, nothing else can come to lie in its place.
+    # A reference keeps the memory from being reused, so that an address stands for one tensor.
     return tensor.detach(), tensor._version, _some(tensor).clone()
 
 
 def _some(tensor: Tensor) -> Tensor:
-    """Some of its numbers: fused optimisers, and writes to `.data`, do not count versions up."""
+    """A sample of the numbers: fused optimisers and writes to `.data` do not count versions up."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, len(flat) // _LOOKED_AT)]
 

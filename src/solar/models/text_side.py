@@ -1,7 +1,6 @@
-"""The text side of a model that describes photos and words alike: a tokenizer and a text tower.
+"""The text encoder of models such as CLIP and SigLIP: a tokenizer and a text tower.
 
-Both are read from the model's folder when words are first described, because most searches are
-for photos. Nothing in the folder is executed: tokenizer.json is data.
+Both are read from the model's folder on first use, because most searches are for photos.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,6 @@ from torch import Tensor
 from solar.errors import SolarError
 from solar.models.hub import repository as hub
 from solar.models.hub.library_weights import quiet, read_weights
-from solar.models.soundness import check_finite
 from solar.nn.backbones.vision_tower import joint_tower
 
 _TOKENIZER, _TOKENIZER_SETTINGS = "tokenizer.json", "tokenizer_config.json"
@@ -24,25 +22,19 @@ _BATCH = 64
 
 
 class TextSide:
-    """Words to unit vectors, as the model was trained: texts are padded to its full length.
+    """Texts to unit vectors; as in training, texts are padded to the model's full length.
 
-    Args:
-        folder: Has config.json, model.safetensors and tokenizer.json.
+    The folder has config.json, model.safetensors and tokenizer.json.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def __deepcopy__(self, _: dict[int, Any]) -> "TextSide":
-        """Itself: it does not change, and copies of a network need no second one."""
-        return self
+        return self  # it does not change
 
     def describe(self, texts: Sequence[str], device: torch.device) -> Tensor:
-        """Texts to (n, dim) float32, unit rows, on the CPU; what is too long is cut off.
-
-        Raises:
-            SolarError: A file is missing or damaged.
-        """
+        """Texts to (n, dim) float32, unit rows, on the CPU; a SolarError if a file is damaged."""
         rows = []
         with torch.inference_mode():
             for start in range(0, len(texts), _BATCH):
@@ -71,13 +63,11 @@ class TextSide:
 
     @cached_property
     def _tower(self) -> Any:
-        tower = read_weights(self.folder, *self._text).eval()
-        check_finite(tower.state_dict(), self.folder / hub.WEIGHTS)
-        return tower
+        return read_weights(self.folder, *self._text).eval()
 
     @cached_property
     def _tokenizer(self) -> tuple[Any, bool]:
-        """The tokenizer, which pads and cuts, and whether it is to be given lower case."""
+        """The tokenizer, which pads and cuts, and whether it expects lower case."""
         from tokenizers import Tokenizer
 
         file = self.folder / _TOKENIZER
@@ -107,10 +97,7 @@ class TextSide:
 
 
 def no_text_side(source: str | None, *, joint: bool) -> SolarError:
-    """The error for a text query to a network without a text side.
-
-    `joint`: it is the image side of a model that has one.
-    """
+    """The error for a text query; `joint`: this is the image side of a model with a text side."""
     name = source or "This network"
     if joint:
         return SolarError(

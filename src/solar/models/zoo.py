@@ -1,12 +1,8 @@
 """The named models: facts, files and published results.
 
-Bundled ones come with the package, in ``solar/weights``: ``NAME.safetensors``, its card
-``NAME.md``, and ``NAME.json`` with its facts and figures (``benchmarks/cards.py`` measures them).
-They work offline; ``solar-r18`` is the default.
-
-The others are downloaded when they are first asked for. Their names follow one pattern, and the
-published file name (with or without ``.pth``, and for cirtorch also without the hash) is accepted
-as well:
+Bundled ones lie in ``solar/weights`` and work offline; ``solar-r18`` is the default. The others are
+downloaded on first use. Their names follow one pattern, and the published file name (with or
+without ``.pth``, and for cirtorch also without the hash) is accepted as well:
 
 * ``solar-r101``, ``solar-local-345-liberty``: the networks of the paper's authors;
 * ``solar-r101-gldv2``: SOLAR as the authors of Token retrained it, downloaded with a browser;
@@ -36,8 +32,7 @@ from typing import Any, Literal
 from solar import weights
 from solar.errors import SolarError
 
-# Describes photos; describes 32×32 patches; finds and describes local features of photos; nothing
-# but a backbone; one linear layer.
+# For photos; for 32×32 patches; for local features of photos; a backbone alone; one linear layer.
 Task = Literal["retrieval", "patches", "local", "backbone", "whitening"]
 
 LICENCE = "MIT (the publisher's repository; the file carries none of its own)"
@@ -46,50 +41,30 @@ SFM = "retrieval-SfM-120k"
 
 @dataclass(frozen=True)
 class NamedModel:
-    """A named model file, bundled or published elsewhere.
-
-    Attributes:
-        urls: The preferred address first; none for a bundled model, or where only `by_hand`
-            is known.
-        sha256: Hex digest or its first digits; None when the publisher gives none.
-        architecture: The backbone, by its usual name.
-        dim: Numbers in a descriptor; for a backbone, channels of the last map.
-        parameters: Learnt numbers in the network; running statistics are not counted.
-        attention: Layers with second-order attention, "45" for example.
-        pooling: "gem", "gemmp" (one p per channel), "gem-fixed" (p is not learned) or "mac"; with
-            "-r" summed over regions.
-        whitening: "end-to-end" (a layer of the network), "learnt" (apply the matrix stored beside
-            the weights afterwards) or "".
-        reported: Published results in percent, by data set and protocol.
-        source: Where those results were published, and how they were measured.
-        licence: What the publisher says.
-        aliases: Further names, beside the file name.
-        bundled: Whether it comes with solar.
-        by_hand: Where to download it with a browser, if there is no other way.
-        recipe: What trains it, where no file is published.
-        caveat: What must be said beside the results, as a whole sentence.
-    """
+    """A named model file, bundled or published elsewhere."""
 
     name: str
     task: Task
     file: str
-    urls: tuple[str, ...]
-    sha256: str | None
-    architecture: str
-    dim: int
-    parameters: int
+    urls: tuple[str, ...]  # the preferred one first; none if bundled, or for `by_hand` and `recipe`
+    sha256: str | None  # hex digest or its first digits; None when the publisher gives none
+    architecture: str  # the backbone, by its usual name
+    dim: int  # numbers in a descriptor; for a backbone, channels of the last map
+    parameters: int  # learnt numbers, without running statistics
     trained_on: str
-    attention: str = ""
-    pooling: str = ""
+    attention: str = ""  # layers with second-order attention, "45" for example
+    pooling: str = ""  # as in `POOLINGS`; with "-r" summed over regions
+    # "end-to-end": a layer of the network; "learnt": a matrix beside the weights, applied last
     whitening: Literal["end-to-end", "learnt", ""] = ""
+    # Published results in percent, by data set and protocol, and how they were measured.
     reported: Mapping[str, Mapping[str, float]] = field(default_factory=dict, hash=False)
     source: str = ""
     licence: str = "see publisher"
-    aliases: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()  # further names, beside the file name
     bundled: bool = False
-    by_hand: str = ""
-    recipe: str = ""
-    caveat: str = ""
+    by_hand: str = ""  # where to download it with a browser, if there is no other way
+    recipe: str = ""  # trains it, where no file is published
+    caveat: str = ""  # a sentence to show beside the results
 
 
 RetrievalName = Literal[
@@ -134,8 +109,7 @@ def models() -> tuple[NamedModel, ...]:
 def find(name: str) -> NamedModel:
     """The entry with this name, alias or published file name, in upper or lower case.
 
-    A SolarError if there is none, with names that look similar, or if this installation
-    lacks a model that should be bundled.
+    A SolarError, with similar names, if there is none.
     """
     names = _names()
     if (entry := names.get(name.casefold())) is not None:
@@ -158,7 +132,7 @@ def cache_directory() -> Path:
 
 
 def path_of(entry: NamedModel) -> Path:
-    """Where the file is, or would be after a download."""
+    """The file, which may have to be downloaded yet."""
     return (weights.FOLDER if entry.bundled else cache_directory()) / entry.file
 
 
@@ -168,13 +142,10 @@ def is_here(entry: NamedModel) -> bool:
 
 
 def obtain(name: str, *, progress: bool = True) -> Path:
-    """The path of a file that `find` knows, downloaded and checked unless it is already here.
+    """The checked file of a model that `find` knows, downloaded if need be.
 
-    A file that is here is checked when a process first asks for it, and again when it was changed:
-    20 ms for a bundled model, 0.2 s for a large one. A SolarError if its hash is not the
-    published one, or, where there is none, that of its download. With `progress` a bar is drawn on
-    standard error, if that is a terminal. A SolarError, too, if the file must be downloaded by hand
-    and is not here yet.
+    Checking takes 20 ms for a bundled model and 0.2 s for a large one, once per process. A
+    SolarError if the hash is wrong, or the file can only be downloaded by hand.
     """
     from solar.download import checked, fetch  # brings in http, which listing does not need
 
@@ -213,7 +184,7 @@ def _bundled(name: str) -> NamedModel:
     )
 
 
-# Channels, and parameters without the classifier; none of those that only a whitening is for.
+# Channels, and parameters without the classifier (0 where only whitening layers are published).
 _BACKBONES = {
     "alexnet": (256, 0),
     "vgg16": (512, 14_714_688),
@@ -240,7 +211,7 @@ GLDV2_OVERLAP = (
     "GLDv2-clean shares 36 of 70 ROxf and 38 of 70 RPar query landmarks, so these figures are not "
     "comparable with those of networks trained on GL18."
 )
-"""What must be said beside ROxf and RPar figures of a network trained on GLDv2-clean."""
+"""Caveat for ROxf and RPar figures of networks trained on GLDv2-clean."""
 
 
 def _cirtorch(name: str, stem: str, task: Task, **facts: Any) -> NamedModel:
@@ -291,10 +262,6 @@ def _gem(name: str, stem: str, *results: float, aliases: tuple[str, ...] = ()) -
     )
     head = _GEM + (_linear(entry.dim) if end_to_end else 0)
     return replace(entry, parameters=entry.parameters + head)
-
-
-def _imagenet(name: str, stem: str) -> NamedModel:
-    return _cirtorch(name, stem, "backbone")
 
 
 def _whiten(name: str, stem: str) -> NamedModel:
@@ -410,10 +377,10 @@ _MODELS = (
         *(60.9, 69.3, 32.9, 44.2),
         aliases=("gem-vgg16-sfm120k",),  # nothing else is called that
     ),
-    _imagenet("imagenet-caffe-vgg16", "imagenet-caffe-vgg16-features-d369c8e"),
-    _imagenet("imagenet-caffe-r50", "imagenet-caffe-resnet50-features-ac468af"),
-    _imagenet("imagenet-caffe-r101", "imagenet-caffe-resnet101-features-10a101d"),
-    _imagenet("imagenet-caffe-r152", "imagenet-caffe-resnet152-features-1011020"),
+    _cirtorch("imagenet-caffe-vgg16", "imagenet-caffe-vgg16-features-d369c8e", "backbone"),
+    _cirtorch("imagenet-caffe-r50", "imagenet-caffe-resnet50-features-ac468af", "backbone"),
+    _cirtorch("imagenet-caffe-r101", "imagenet-caffe-resnet101-features-10a101d", "backbone"),
+    _cirtorch("imagenet-caffe-r152", "imagenet-caffe-resnet152-features-1011020", "backbone"),
     _whiten("whiten-alexnet-gem-sfm120k", "retrieval-SfM-120k-alexnet-gem-whiten-454ad53"),
     _whiten("whiten-alexnet-gem-r-sfm120k", "retrieval-SfM-120k-alexnet-gem-r-whiten-4c9126b"),
     _whiten("rwhiten-alexnet-gem-r-sfm120k", "retrieval-SfM-120k-alexnet-gem-r-rwhiten-c8cf7e2"),

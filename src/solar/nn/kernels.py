@@ -1,8 +1,6 @@
-"""Two GPU kernels for the start of a ResNet, where the ready-made ones waste most of their time.
+"""Two GPU kernels for the stem of a ResNet: one gathers blocks of pixels, the other pools.
 
-Of all that makes describing fast on a GPU, the stem on blocks of pixels gains most after the fused
-convolutions (docs/performance.md); one kernel makes the blocks, the other pools.
-
+After the fused convolutions they make describing faster than anything else (docs/performance.md).
 Imported only where there is a CUDA device, since Triton is only installed there.
 """
 
@@ -15,9 +13,8 @@ from torch import Tensor
 def to_blocks(pixels: Tensor, scale: float, mean: Tensor, std: Tensor) -> Tensor:
     """Resize, normalise and gather 2×2 pixels per location, in one pass over the photos.
 
-    Straight from the decoded bytes: done with torch, each of the three would write a float32 map
-    of the whole photo and read it again. The same as `fused.to_blocks` on a normalised image that
-    `torch.nn.functional.interpolate` has resized bilinearly.
+    The same as `fused.to_blocks` on a normalised image that `torch.nn.functional.interpolate` has
+    resized bilinearly, without a float32 map of the whole photo in between.
 
     Shape:
         (b, h, w, 3) bytes to (b, 16, ⌈s·h / 2⌉ + 3, ⌈s·w / 2⌉ + 3) in bfloat16, channels-last.
@@ -75,8 +72,7 @@ def _blocks_kernel(pixels, blocks, factors, shifts, h, w, height, width, step, b
 def max_pool(x: Tensor) -> Tensor:
     """3×3 maximum with stride 2 of a non-negative channels-last map, padded by one.
 
-    The channels must be a power of two (64 in a ResNet). What comes out of a ReLU is never
-    negative, so zeros do for the padding and for the start.
+    The channels must be a power of two (64 in a ResNet). After a ReLU, zeros do for the padding.
     """
     b, c, h, w = x.shape
     height, width = (h + 1) // 2, (w + 1) // 2

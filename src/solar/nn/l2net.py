@@ -23,9 +23,8 @@ DropoutPlace = Literal["before", "after"]
 class L2Net(Backbone):
     """Seven convolutions that turn grey patches (n, 1, 32, 32) into rows (n, 128) of unit norm.
 
-    Patches may have any brightness range: each is standardised first. Dropout goes "before" the
-    last convolution, as the paper says, or "after" it, as its published code has it. Other numbers
-    of channels, and strides in other places, make a smaller network: see `check_layers`.
+    Each patch is standardised first. Dropout goes "before" the last convolution, as in the paper,
+    or "after" it, as in its published code. For other layers see `check_layers`.
     """
 
     channels = 128
@@ -62,7 +61,7 @@ class L2Net(Backbone):
         return super().run(self.standardise(x), attend or (lambda layer, block, x: block(x)))
 
     def run(self, x: Tensor, attend: RunAttention) -> Tensor:
-        """Run as `forward` does, with `attend` in the place of every attention block."""
+        """See `Backbone.run`."""
         x = self.features(x, attend)
         before = self.dropout_place == "before"
         x = self.layer7(self.dropout(x)) if before else self.dropout(self.layer7(x))
@@ -94,10 +93,10 @@ def _strides(layers: Sequence[tuple[int, int]]) -> dict[int, int]:
 
 
 def unit(x: Tensor) -> Tensor:
-    """The norm that patch descriptors end in: (n, d) to the same.
+    """Rows (n, d) of unit norm.
 
-    The published local response norm with its window over all channels is an L2 norm; its tiny
-    offset keeps an all-zero descriptor finite.
+    The published local response norm over all channels is an L2 norm; its tiny offset keeps an
+    all-zero descriptor finite.
     """
     x = x + 1e-10
     norm: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True)

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from solar.nn.delf import Delf, Delg
-from solar.nn.local_pooling import How, LocalPooling
+from solar.nn.local_pooling import Delf, Delg, How, LocalPooling
 
 
 class DAME(nn.Module):
@@ -16,10 +15,6 @@ class DAME(nn.Module):
 
     A layer takes the variances v of the channels over all locations to one exponent per image,
     p = 1 + 4·sigmoid(w·v + b). It starts at 0, which is GeM with p = 3.
-
-    Args:
-        channels: Of the map.
-        eps: Floor under every activation, as for GeM.
     """
 
     def __init__(self, channels: int, eps: float = 1e-6) -> None:
@@ -33,7 +28,7 @@ class DAME(nn.Module):
         """The exponent of each image: (b, c, h, w) to (b,) in float32."""
         with torch.autocast(x.device.type, enabled=False):
             x = x.float().flatten(2)
-            # The variance of a single location is not known; it does not vary.
+            # A single location does not vary.
             apart = (x - x.mean(dim=2, keepdim=True)).square().sum(dim=2)
             variance = apart / max(x.shape[2] - 1, 1)
             p: Tensor = 1 + 4 * torch.sigmoid(self.fc(variance)[:, 0])
@@ -47,10 +42,9 @@ class DAME(nn.Module):
             return powers.mean(dim=(2, 3)).pow(1 / p[:, None])
 
     def split(self, x: Tensor) -> Tensor:
-        """What each location adds, as for GeM, the exponent being known."""
+        """See `GeM.split`."""
         powers = x.float().clamp(min=self.eps).pow(self.exponents(x)[:, None, None, None])
-        shares: Tensor = powers / powers.sum(dim=(2, 3), keepdim=True)
-        return self.forward(x)[:, :, None, None] * shares
+        return _split(powers, self.forward(x))
 
 
 class GeM(nn.Module):
@@ -63,9 +57,9 @@ class GeM(nn.Module):
 
     Args:
         p: Where the exponent starts.
-        channels: Give it for one exponent a channel ("GeMmp"); None shares one among all.
+        channels: For one exponent per channel ("GeMmp"); None shares one among all.
         eps: Floor under every activation: a power of zero has no gradient for p.
-        learned: Off: p is no parameter and stays, but is saved with the network all the same.
+        learned: Off: p stays as it is, but is saved with the network all the same.
     """
 
     p: Tensor
@@ -94,15 +88,19 @@ class GeM(nn.Module):
             return powers.mean(dim=(2, 3)).pow(1 / p[..., 0, 0])  # paper, equation 1
 
     def split(self, x: Tensor) -> Tensor:
-        """What each location adds to the mean: (b, c, h, w) to (b, c, h, w), whose sums it is."""
+        """The contribution of each location to the mean, (b, c, h, w)."""
         powers = x.float().clamp(min=self.eps).pow(self.p.float()[:, None, None])
-        shares: Tensor = powers / powers.sum(dim=(2, 3), keepdim=True)
-        return self.forward(x)[:, :, None, None] * shares
+        return _split(powers, self.forward(x))
 
     def extra_repr(self) -> str:
         """Show the exponent as it is now."""
         p = self.p.detach()
         return f"p={p.mean().item():.4f}, channels={p.numel()}, eps={self.eps}"
+
+
+def _split(powers: Tensor, pooled: Tensor) -> Tensor:
+    """Pooled vectors (b, c) as sums over locations, in the proportion of `powers` (b, c, h, w)."""
+    return pooled[:, :, None, None] * (powers / powers.sum(dim=(2, 3), keepdim=True))
 
 
 def l2_normalize(x: Tensor, eps: float = 1e-6, dim: int = 1) -> Tensor:
@@ -124,7 +122,7 @@ class MAC(nn.Module):
         return x.amax(dim=(2, 3))
 
     def split(self, x: Tensor) -> Tensor:
-        """What each location adds, as for GeM; equal maxima share what they are."""
+        """See `GeM.split`; equal maxima share their value."""
         highest = (x == x.amax(dim=(2, 3), keepdim=True)).float()
         return x * highest / highest.sum(dim=(2, 3), keepdim=True)
 
@@ -137,7 +135,7 @@ class SPoC(nn.Module):
         return x.mean(dim=(2, 3))
 
     def split(self, x: Tensor) -> Tensor:
-        """What each location adds, as for GeM."""
+        """See `GeM.split`."""
         return x / (x.shape[2] * x.shape[3])
 
 
@@ -229,15 +227,14 @@ class ClassToken(nn.Module):
     """The class token of a vision transformer, which stands in the place of the map."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Shape: (b, c, h, w) to (b, c): the first location, of which there should be one."""
+        """Shape: (b, c, 1, 1) to (b, c)."""
         return x[:, :, 0, 0]
 
 
 class ClassTokenGeM(nn.Module):
     """A class token and GeM of the map, each of unit length: twice the channels of either.
 
-    Args:
-        channels: Of what it is given: the map's, then the token's, the same at every location.
+    Its input has the map's channels, then the token's, the same at every location.
     """
 
     def __init__(self, channels: int) -> None:
@@ -253,8 +250,7 @@ class ClassTokenGeM(nn.Module):
 LOCAL_POOLINGS: dict[str, type[LocalPooling]] = {"how": How, "delf": Delf, "delg": Delg}
 """Those that are sums of local features."""
 
-# By the names that published checkpoints use, where they have one; each takes the channels of the
-# map.
+# By the names in published checkpoints; each takes the channels of the map.
 POOLINGS: dict[str, Callable[[int], nn.Module]] = {
     "gem": lambda channels: GeM(),
     "gemmp": lambda channels: GeM(channels=channels),

@@ -13,7 +13,7 @@ _BLOCK = 1 << 22  # entries of an attention map held at a time
 
 
 class AttentionFactors(NamedTuple):
-    """What an attention map over n locations is made of: 2·n·mid numbers in place of n·n.
+    """An attention map over n locations as 2·n·mid numbers in place of n·n.
 
     Both are (b, n, mid); the queries are multiplied by the scale of the map.
     """
@@ -65,7 +65,7 @@ class SecondOrderAttention(nn.Module):
     def forward_with_factors(
         self, x: Tensor, *, picture_scale: bool = False
     ) -> tuple[Tensor, AttentionFactors]:
-        """As `forward_with_map`, but in linear memory, with what gives any row of that map."""
+        """As `forward_with_map`, but in linear memory, with the factors of that map."""
         scale = self._scale(picture_scale)
         out, q, k = self._linear_memory(x, scale)
         return out, AttentionFactors(scale * q, k)
@@ -84,15 +84,14 @@ class SecondOrderAttention(nn.Module):
         return self._residual(x, z @ v), z
 
     def trace(self, x: Tensor, ran: tuple[Tensor, AttentionFactors], parts: Tensor) -> Tensor:
-        """Hand what the block's locations add to something back to where it was gathered.
+        """Contributions of the output's locations as contributions of the input's.
 
-        The output at i is xᵢ + b + Σⱼ zᵢⱼ O vⱼ, and what location i adds is split in the proportion
-        of these terms: those with zᵢⱼ go to j. Sums over locations stay, channel by channel.
+        The output at i is xᵢ + b + Σⱼ zᵢⱼ O vⱼ, and the contribution of location i is split in the
+        proportion of these terms: those with zᵢⱼ go to j. Sums over locations stay, channel by
+        channel.
 
-        Args:
-            x: What the block was given, (b, channels, h, w).
-            ran: What `forward_with_factors` made of it.
-            parts: What each location of its output adds, of the same shape.
+        `ran` is the result of `forward_with_factors` for the input x, (b, channels, h, w), and
+        `parts` has the contribution of each location of the output.
         """
         out, (queries, keys) = ran
         some = out.abs() > _TINY

@@ -26,9 +26,9 @@ class Whitening:
 def pca_whitening(descriptors: Tensor, power: float = 1.0) -> Whitening:
     """Whiten rows (n, d) by principal components: afterwards the covariance is the identity.
 
-    Computed in float64. Directions in which the descriptors never vary, as there are where n ≤ d,
-    come out as 0. A `power` below 1 whitens in part: standard deviations are taken to 1 − `power`,
-    so that what varies much still counts for more, and 0 only turns.
+    Computed in float64. Directions in which the descriptors never vary, as where n ≤ d, come out
+    as 0. A `power` below 1 whitens in part: standard deviations are taken to 1 − `power`, and 0
+    only rotates.
     """
     x = descriptors.double()
     mean = x.mean(dim=0)
@@ -36,10 +36,9 @@ def pca_whitening(descriptors: Tensor, power: float = 1.0) -> Whitening:
 
 
 def whitening_of(mean: Tensor, covariance: Tensor, power: float = 1.0) -> Whitening:
-    """The same from their mean (d,) and covariance (d, d), of too many rows to hold them all."""
+    """`pca_whitening` from the mean (d,) and covariance (d, d) of rows."""
     values, vectors = _eigen(covariance)
-    # Divided by next to nothing, what other descriptors have in these directions would be all that
-    # is left of them.
+    # Divided by next to nothing, these directions would drown all others in new descriptors.
     varies = values > 1e-12 * values[0]
     scale = torch.where(varies, values.clamp(min=torch.finfo(values.dtype).tiny).pow(-power / 2), 0)
     return Whitening(mean, vectors.T * scale[:, None])
@@ -61,10 +60,10 @@ def learned_whitening(descriptors: Tensor, queries: Tensor, positives: Tensor) -
 
 
 def within_whitening(descriptors: Tensor, labels: Tensor, shrink: float = 10.0) -> Tensor:
-    """A matrix (d, d) that evens out how much photos of one place differ, and moves nothing else.
+    """A matrix (d, d) that evens out how much photos of one place differ.
 
-    Computed in float64 for rows (n, d) of places (n,), numbered from 0. What is added to the
-    variance in every direction, `shrink` times its mean, keeps the matrix close to the identity;
+    Computed in float64 for rows (n, d) of places (n,), numbered from 0. The variance in every
+    direction is increased by `shrink` times its mean, which keeps the matrix close to the identity;
     its largest factor is 1.
     """
     x = descriptors.double()

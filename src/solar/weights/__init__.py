@@ -1,7 +1,7 @@
 """The bundled models: for each its weights, its card, and its facts and figures.
 
-`NAME.safetensors` is what `solar.load("NAME")` reads, offline; `NAME.md` tells people what it is,
-and `NAME.json` tells programs. `benchmarks/cards.py` measures what the latter two say.
+`solar.load("NAME")` reads `NAME.safetensors`; `NAME.md` is its card, and `NAME.json` has its facts
+and figures, which `benchmarks/cards.py` measures.
 """
 
 import json
@@ -22,38 +22,33 @@ FOLDER = Path(__file__).parent
 
 
 def facts(name: str) -> dict[str, Any]:
-    """The card of a bundled model: what it is, its file's hash, how it was measured.
-
-    Raises:
-        SolarError: This installation lacks it.
-    """
+    """A bundled model's facts, hash and figures; a SolarError if this installation lacks it."""
     try:
-        found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads(_text(f"{name}.json"))
     except (OSError, ValueError) as error:
         raise lacking(name) from error
     return found
 
 
 def probabilities() -> dict[str, dict[str, Any]]:
-    """By the names of models, what `solar.ranking.calibration` needs to know of them."""
+    """The settings of `solar.ranking.calibration` by model; empty if they are missing."""
     try:
-        text = (FOLDER / "probabilities.json").read_text(encoding="utf-8")
-        found: dict[str, dict[str, Any]] = json.loads(text)
+        found: dict[str, dict[str, Any]] = json.loads(_text("probabilities.json"))
     except (OSError, ValueError):
-        return {}  # searches do without
+        return {}
     return found
 
 
 def card(name: str) -> str:
-    """The card of a bundled model, as Markdown.
-
-    Raises:
-        SolarError: This installation lacks it.
-    """
+    """A bundled model's card, as Markdown; a SolarError if this installation lacks it."""
     try:
-        return (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+        return _text(f"{name}.md")
     except OSError as error:
         raise lacking(name) from error
+
+
+def _text(file: str) -> str:
+    return (FOLDER / file).read_text(encoding="utf-8")
 
 
 def lacking(name: str) -> SolarError:

@@ -24,7 +24,6 @@ from solar.models import (
     save_folder,
     zoo,
 )
-from solar.models.hub.repository import network_file
 
 FILES = {"config.json", "model.safetensors", "preprocessor_config.json", "README.md"}
 BUNDLED = "solar-local-345"
@@ -156,13 +155,6 @@ def test_other_people_s_folders_are_left_alone(
     with pytest.raises(SolarError, match=complaint):
         save_folder(PatchNet(), tmp_path)
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == files
-
-
-def test_another_model_is_called_what_it_seems_to_be(written: Path) -> None:
-    config = {"architectures": ["BertModel"], "model_type": "bert"}
-    (written / "config.json").write_text(json.dumps(config))
-    with pytest.raises(SolarError, match=r"^hf:org/b is not .*: it seems to be BertModel \(bert\)"):
-        network_file(written, "hf:org/b")
 
 
 def _no_weights(folder: Path) -> None:

@@ -22,15 +22,15 @@ def test_whatever_load_takes_is_taken() -> None:
 
 
 def test_a_network_of_another_class_is_refused() -> None:
-    with pytest.raises(SolarError, match="solar-local-345 holds a PatchNet, not a RetrievalNet"):
+    with pytest.raises(SolarError, match=r"solar-local-345 .*PatchNet.*RetrievalNet"):
         RetrievalNet.from_pretrained("solar-local-345")
 
 
 def test_a_file_that_is_missing_is_no_repository() -> None:
-    with pytest.raises(SolarError, match=r"There is no file runs/best\.safetensors"):
+    with pytest.raises(SolarError, match=r"runs/best\.safetensors"):
         PatchNet.from_pretrained("runs/best.safetensors")
 
 
 def test_only_the_hub_has_revisions() -> None:
-    with pytest.raises(SolarError, match="solar-local-345 is not on the hub"):
+    with pytest.raises(SolarError, match=r"solar-local-345 .*hub"):
         PatchNet.from_pretrained("solar-local-345", revision="v2")

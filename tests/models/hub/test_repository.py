@@ -20,11 +20,11 @@ from solar.models.hub import repository as hub
 FETCH = """
 import json, sys
 from solar.errors import SolarError
-from solar.models import hub
+from solar.models.hub import repository as hub
 
 def fetch(name):
     try:
-        return str(hub.snapshot(name, tokenizer=name.endswith("text")))
+        return str(hub.snapshot(name))
     except SolarError as error:
         return f"complaint: {error}"
 
@@ -112,7 +112,7 @@ def answers(server: Hub, home: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "files"),
     [
-        ("hf:org/plain", set(PLAIN)),
+        ("hf:org/plain", {*PLAIN, "tokenizer.json"}),
         ("org/text", {*PLAIN, "tokenizer.json", "merges.txt"}),
         ("hf://org/sharded", {*SHARDED, SHARDS[1]}),
     ],
@@ -254,8 +254,8 @@ def test_publishing_needs_a_token_and_a_network(
     server: Hub, tmp_path: Path, variables: dict[str, str], complaint: str
 ) -> None:
     (tmp_path / "config.json").write_text("{}")
-    code = f"from solar.models import hub; hub.publish({str(tmp_path)!r}, 'org/mine')"
-    told = f"try:\n {code}\nexcept ValueError as error:\n print(error)"
+    code = f"from solar.models.hub.repository import publish\ntry:\n publish({str(tmp_path)!r}, "
+    told = f"{code}'org/mine')\nexcept ValueError as error:\n print(error)"
     assert complaint in child(told, server=server.address, home=tmp_path / "home", **variables)
     assert "org/mine" not in server.repositories
 

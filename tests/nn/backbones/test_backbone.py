@@ -124,5 +124,5 @@ def test_its_attention_maps_can_be_seen(net: RetrievalNet, layer: int) -> None:
 
 
 def test_attention_where_there_is_no_place_for_it_is_refused(net: RetrievalNet) -> None:
-    with pytest.raises(SolarError, match=r"after layers 4, 5 of a \w+, not 3"):
+    with pytest.raises(SolarError, match=r"4, 5 .* 3"):
         RetrievalNet(RetrievalConfig("new", attention={3: 4}))

@@ -13,8 +13,7 @@ import solar
 from solar.errors import SolarError
 from solar.local.features import local_features
 from solar.models import RetrievalConfig, RetrievalNet, save
-from solar.nn.delf import Delf
-from solar.nn.local_pooling import How
+from solar.nn.local_pooling import Delf, How
 from solar.training.recipe import build, read_recipe
 from solar.training.retrieval.classification import PlaceTrainer
 from solar.training.retrieval.network import build_network, start_local_whitening

@@ -34,11 +34,11 @@ class Camera:
         return self.focal * x + self.centre[0] * z, -self.focal * y + self.centre[1] * z, z
 
     def depth(self, point: Vector) -> float:
-        """How many metres ahead a point is; negative behind the camera."""
+        """Distance ahead in metres; negative behind the camera."""
         return _dot(self.ahead, _minus(point, self.place))
 
     def see(self, point: Vector) -> tuple[float, float]:
-        """Where a point in front of the camera falls in the picture."""
+        """The place in the picture of a point in front of the camera."""
         u, v, z = self.homogeneous(_minus(point, self.place))
         return u / z, v / z
 
@@ -64,7 +64,7 @@ class Camera:
         return start, (v1 / w1 - start[1]) / (u1 / w1 - start[0])
 
     def enlarged(self, k: float) -> Camera:
-        """The same camera with `k` times as many pixels a side."""
+        """The same camera with `k` times as many pixels per side."""
         return replace(self, focal=self.focal * k, centre=(self.centre[0] * k, self.centre[1] * k))
 
 
@@ -77,7 +77,7 @@ def _minus(a: Vector, b: Vector) -> Vector:
 
 
 def aim_camera(b: Building, s: Scene, size: tuple[int, int]) -> Camera:
-    """Where the photographer stands, so that the building fills `s.zoom` of the picture."""
+    """The camera that lets the building fill `s.zoom` of the picture."""
     width, height = size
     focal = s.lens * max(size)
     fit = max(2 * b.half / width, b.height / height)
@@ -106,8 +106,8 @@ def paste_plane(
 ) -> None:
     """Put a flat vertical picture into the world of a photo, as a camera sees it.
 
-    The upper left corner of `flat`, an RGBA picture with `scale` pixels a metre, stands at
-    `corner`; `across` is the unit vector from its left to its right.
+    The upper left corner of `flat`, an RGBA picture with `scale` pixels per metre, is at `corner`;
+    `across` is the unit vector from its left to its right.
     """
     wide, high = flat.width / scale, flat.height / scale
     reach = [(x, y) for x in (0.0, wide) for y in (0.0, high)]

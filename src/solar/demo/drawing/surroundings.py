@@ -13,7 +13,7 @@ from solar.demo.drawing.world import LIGHTS, Building, Colour, Light, Scene, mix
 
 @dataclass(frozen=True)
 class Easel:
-    """A canvas in work: where the paint goes, who looks, in which light, and chance."""
+    """A canvas with its camera, scene and random numbers."""
 
     canvas: Image.Image
     draw: ImageDraw.ImageDraw
@@ -222,7 +222,7 @@ def _lamp(e: Easel, x: float, y: float, h: float, colour: Colour) -> None:
         e.disc(arm, y - h * 0.97, h * 0.032, bulb)
 
 
-# How each kind of occluder is painted, and how tall it usually is in metres.
+# Painter and usual height in metres of each kind of occluder.
 OCCLUDERS = {
     "tree": (_tree, 8.0),
     "person": (_person, 1.75),
@@ -257,7 +257,7 @@ def paint_behind(e: Easel, b: Building) -> None:
 
 
 def paint_before(e: Easel, b: Building) -> None:
-    """Whatever stands between the camera and the building, far things first."""
+    """Occluders between the camera and the building, far ones first."""
     eye = e.cam.place
     for o in sorted(e.scene.occluders, key=lambda o: o.near):
         x = b.half * 1.3 * o.along * (1 - o.near) + eye[0] * o.near

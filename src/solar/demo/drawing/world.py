@@ -8,7 +8,7 @@ DARK: Colour = (46, 42, 44)  # of beams, hands of clocks, and what lies behind o
 
 @dataclass(frozen=True)
 class Light:
-    """The hour of the day, as far as colours are concerned."""
+    """Colours at an hour of the day."""
 
     zenith: Colour  # the sky overhead
     horizon: Colour  # the sky low down, which is also the colour of haze
@@ -40,7 +40,7 @@ class Tower:
 
 @dataclass(frozen=True)
 class Building:
-    """All that makes a landmark itself; nothing here depends on who looks at it, or when."""
+    """A landmark, independent of viewpoint and time."""
 
     floors: int
     bays: int
@@ -105,7 +105,7 @@ class Occluder:
 
 @dataclass(frozen=True)
 class Scene:
-    """All that changes from one photo of a landmark to the next."""
+    """What changes from one photo of a landmark to the next."""
 
     light: str
     angle: float  # degrees; positive when the camera stands to the right of the building

@@ -16,9 +16,9 @@ from solar.models.checkpoint import Model, fingerprint, load, save
 from solar.models.hub import repository as hub
 from solar.models.retrieval_net import RetrievalNet
 
-# What a folder may hold that was made for a network: a clone of an empty repository, with a card.
+# Files of a clone of an empty repository, with a card.
 _BESIDE = frozenset({".git", ".gitattributes", hub.CARD})
-# Training sets by the names that the zoo has for them, and what cards call them.
+# Training sets: their names in the zoo, and on cards.
 _DATASETS = {
     "COCO": "coco",
     "Google Landmarks v2": "google-landmarks-v2",
@@ -37,14 +37,9 @@ def save_folder(
 ) -> Path:
     """Write config.json, model.safetensors, preprocessor_config.json and README.md, the card.
 
-    `load` reads such a folder, here or on the hub, and gives the same network bit for bit. A card
-    that is there already is kept.
-
-    Args:
-        model: The network.
-        folder: Made if it is not there.
-        half: Half the size, as for `save`.
-        name: What the card calls the network, "org/name" on the hub. Default: the folder's name.
+    `load` reads such a folder, here or on the hub, and gives the same network bit for bit. An
+    existing card is kept; a new one calls the network `name`, "org/name" on the hub, or as the
+    folder. `half` as for `save`.
 
     Raises:
         SolarError: The folder holds other files or another model, or cannot be written.
@@ -76,7 +71,6 @@ def _config(model: Model) -> dict[str, Any]:
 
 
 def _preprocessor(model: Model) -> dict[str, Any]:
-    """What other tools need to know to prepare photos, in the hub's terms."""
     if not isinstance(model, RetrievalNet):  # which standardises its patches itself
         return {"do_convert_rgb": False, "do_normalize": False, "size": {"height": 32, "width": 32}}
     size, square = model.config.size, model.config.square
@@ -119,10 +113,13 @@ def _known(model: Model) -> zoo.NamedModel | None:
 
 
 def _head(model: Model, known: zoo.NamedModel | None) -> str:
+    licence = "unknown"
+    if known is not None:
+        licence = "mit" if known.licence.startswith("MIT") else "other"
     fields: dict[str, str | list[str]] = {
         "library_name": "solar-retrieval",
         "pipeline_tag": "image-feature-extraction",
-        "license": _licence(known),
+        "license": licence,
         "tags": ["image-retrieval", "solar", _task(model)],
     }
     if known is not None:
@@ -139,14 +136,8 @@ def _yaml(value: str | list[str]) -> str:
     return f" {value if _PLAIN.fullmatch(value) else json.dumps(value)}"
 
 
-def _licence(known: zoo.NamedModel | None) -> str:
-    if known is None:
-        return "unknown"
-    return "mit" if known.licence.startswith("MIT") else "other"
-
-
 def _metrics(reported: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """The measures of results, whose names in the zoo may be those of protocols: those are mAP."""
+    """The measures of results; the zoo names some by their protocol alone, which means mAP."""
     names = {name for figures in reported.values() for name in figures}
     own = {name for name in names if "@" in name or name == "fpr95"}
     return [*(["map"] if names - own else []), *sorted(own)]

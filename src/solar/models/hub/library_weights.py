@@ -1,29 +1,23 @@
 """Weights of a folder as the model hub keeps them, read into a module of `transformers`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from solar.errors import SolarError
 
-# Norms of the maps of single stages: no part of the models, so files of those lack them, and they
-# start as the library starts them.
+# Norms of the maps of single stages, which files lack: they start as the library starts them.
 _FRESH = "hidden_states_norms."
 
 
 def read_weights(folder: Path, kind: Any, config: Any) -> Any:
-    """A module of the library with the weights of a folder, on the CPU in float32.
+    """A module of the library, of class `kind`, with a folder's weights in float32 on the CPU.
 
-    Args:
-        folder: Has model.safetensors, or several files and their index.
-        kind: A class of the library.
-        config: What it is built from.
-
-    Raises:
-        SolarError: There are no safetensors, or they are damaged, or lack a weight.
+    A SolarError if there are no safetensors, or they are damaged, lack a weight or contain NaN.
     """
     if not any(folder.glob("model*.safetensors")):
         raise SolarError(
@@ -53,12 +47,13 @@ def read_weights(folder: Path, kind: Any, config: Any) -> Any:
             f"The weights in {folder} do not fit config.json: {(missing + wrong)[0]}{several} "
             f"{'is missing' if missing else 'has another shape'}."
         )
+    check_finite(body.state_dict(), folder / "model.safetensors")
     return body
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the library's bar, and what it says about weights that are not needed, to ourselves."""
+    """Silence the library's progress bar, and its notes about weights that are not needed."""
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -70,3 +65,16 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bar:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def check_finite(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Raise a SolarError that names the first tensor with NaN or infinity.
+
+    A finite sum, which is quicker than a look at every number, proves that all are finite.
+    """
+    for name, tensor in tensors.items():
+        if not tensor.sum().isfinite() and not tensor.isfinite().all():
+            raise SolarError(
+                f"{path} has infinite or NaN values in {name}: use another checkpoint, from a "
+                "training that did not diverge."
+            )

@@ -20,16 +20,10 @@ class HubMixin:
     def from_pretrained(
         cls, source: str | Path, *, revision: str | None = None, device: Any = None
     ) -> Self:
-        """Load a network of this class.
+        """Load a network of this class as `solar.load` does; else a SolarError.
 
-        Args:
-            source: What `solar.load` takes, a folder for example; also "org/name" for a repository
-                on the hub, if there is no such path here.
-            revision: A branch, a tag or a commit of that repository.
-            device: As for `solar.load`.
-
-        Raises:
-            SolarError: As for `solar.load`; and if it is a network of another class.
+        `source` may also be "org/name" for a repository on the hub, if there is no such path, and
+        `revision` a branch, a tag or a commit of it.
         """
         name = str(source)
         if isinstance(source, str) and _REPOSITORY.fullmatch(name) and not Path(name).exists():
@@ -57,21 +51,12 @@ class HubMixin:
         message: str | None = None,
         half: bool = False,
     ) -> str:
-        """Upload the network to a repository on the hub, which is made if it is not there.
+        """Upload the network to a repository "org/name" on the hub, created if need be.
 
-        Args:
-            name: "org/name".
-            revision: The branch. Default: "main".
-            private: Whether a new repository is private. Default: what the owner's settings say.
-            message: Of the commit.
-            half: Half the size, as for `solar.save`.
+        See `solar.models.hub.repository.publish`, and for `half` `solar.save`.
 
         Returns:
             The repository's address.
-
-        Raises:
-            SolarError: `huggingface_hub` is not installed, you are not logged in, the account may
-                not write there, or the hub cannot be reached.
         """
         repository = hub.split_name(name)[0]
         with TemporaryDirectory(prefix="solar-") as folder:
@@ -82,8 +67,5 @@ class HubMixin:
 
 
 def _package() -> Any:
-    """`solar.models`, which offers loading and saving.
-
-    Imported when needed: it imports the classes that inherit from here.
-    """
-    return import_module(__package__ or "solar.models")
+    """`solar.models`, imported late: it imports the classes that inherit from here."""
+    return import_module("solar.models")

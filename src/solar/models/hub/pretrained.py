@@ -17,9 +17,8 @@ from solar.models.hub import repository as hub
 from solar.models.hub.library_weights import read_weights
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
-from solar.models.soundness import check_finite
 from solar.models.text_side import TextSide
-from solar.nn.backbones.backbone import without_drawing
+from solar.nn.backbones.backbone import Interpolation, without_drawing
 from solar.nn.backbones.transformers import (
     TransformersBackbone,
     cleaned,
@@ -28,7 +27,6 @@ from solar.nn.backbones.transformers import (
     new_body,
 )
 from solar.nn.backbones.vision_tower import VisionTower, image_settings, is_joint, joint_tower
-from solar.nn.grid import Interpolation
 
 _INTERPOLATIONS: dict[int, Interpolation] = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 _SIZE = 224  # where a model's training size is unknown
@@ -45,11 +43,10 @@ def from_folder(
     """Build a network over a pretrained backbone, ready to describe, on the CPU.
 
     Mean, standard deviation, interpolation and size are those of `preprocessor_config.json`. Its
-    size (what is cropped, if something is) becomes that of a photo's longer side: photos are
-    neither cropped nor squeezed.
+    (crop) size becomes that of a photo's longer side: photos are neither cropped nor squeezed.
 
-    Of a model with a text side (CLIP, SigLIP) the descriptor is its own embedding of photos, which
-    are cropped or squeezed as its preprocessor says; `describe_text` gives those of words.
+    For a model with a text side (CLIP, SigLIP) the descriptor is its own embedding of photos, which
+    are cropped or squeezed as its preprocessor says; `describe_text` describes texts.
 
     Args:
         folder: Has config.json and model.safetensors.
@@ -83,19 +80,14 @@ def from_folder(
         net = RetrievalNet(config)
     assert isinstance(net.backbone, TransformersBackbone | VisionTower)
     net.backbone.take(read_weights(folder, kind, library))
-    check_finite(net.state_dict(), folder / "model.safetensors")
     net.text = TextSide(folder.absolute()) if joint and not whitening else None
     return net.eval()
 
 
 def pretrained_folder(source: str | Path) -> Path | None:
-    """A folder with a config.json, fetched if it is on the model hub; None if the source is none.
-
-    Raises:
-        SolarError: It cannot be fetched.
-    """
+    """A folder with a config.json, fetched if it is on the hub; None if the source is none."""
     if hub.is_hub_name(source):
-        return hub.snapshot(str(source), tokenizer=True)
+        return hub.snapshot(str(source))
     path = expanded(source)
     return path if (path / hub.CONFIG).is_file() else None
 
@@ -129,7 +121,7 @@ def _preprocessing(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _square_preprocessing(folder: Path) -> dict[str, Any]:
-    """The same for a model with a text side: squares as it was trained with, and one scale."""
+    """`_preprocessing` for a model with a text side, trained on squares at one scale."""
     given = _preprocessor(folder)
     size = given.get("size")
     squeezed = isinstance(size, Mapping) and size.keys() == {"height", "width"}

@@ -1,9 +1,8 @@
-"""Networks on the model hub: fetching a repository, judging a folder of that form, publishing one.
+"""Networks on the model hub: fetch a repository, check a folder, publish one.
 
 All requests go through `huggingface_hub`, so its cache, its tokens and its environment variables
 (`HF_HOME`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`) work as they do everywhere else. Only data
-is fetched: settings and safetensors, never pickles and never code. A folder that is already here
-needs neither the library nor torch to be judged.
+is fetched: settings and safetensors, never pickles and never code.
 """
 
 import hashlib
@@ -24,23 +23,16 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 PREPROCESSOR = "preprocessor_config.json"
 PROCESSOR = "processor_config.json"
-"""Where newer models of several kinds of input have the same."""
+"""The same for newer models of several kinds of input."""
 CARD = "README.md"
 MODEL_TYPE = "solar"
-"""What `model_type` in the config.json of our networks says."""
+"""`model_type` in the config.json of our networks."""
 
 _SHARDS = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
-_FILES = (CONFIG, PREPROCESSOR, PROCESSOR, WEIGHTS, _SHARDS, "model-[0-9]*-of-[0-9]*.safetensors")
-_TOKENIZER = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "tokenizer.model",
-    "spiece.model",
+_FILES = (
+    *(CONFIG, PREPROCESSOR, PROCESSOR, WEIGHTS, _SHARDS, "model-[0-9]*-of-[0-9]*.safetensors"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model"),
 )
 _CLIENT = "solar-retrieval"  # sent to the hub as the user agent
 
@@ -50,38 +42,28 @@ def is_hub_name(source: object) -> bool:
     return isinstance(source, str) and source.startswith("hf:")
 
 
-def snapshot(name: str, *, revision: str | None = None, tokenizer: bool = False) -> Path:
-    """Fetch a repository's settings and weights, unless they are in the cache already.
+def snapshot(name: str) -> Path:
+    """Fetch a repository's settings, weights and tokenizer, unless they are in the cache.
 
-    Args:
-        name: `hf:org/name`, `hf://org/name` or `org/name`, each with `@revision` if need be.
-        revision: A branch, a tag or a commit. Default: the one in the name, or else "main".
-        tokenizer: Fetch the tokenizer's files as well.
-
-    Returns:
-        A folder of the cache, to be read only, with config.json, model.safetensors (or the
-        several files that its index names), and preprocessor_config.json where there is one.
-
-    Raises:
-        SolarError: `huggingface_hub` is not installed, there is no such repository or revision,
-            access is not granted, the hub cannot be reached, or a file is missing or damaged.
+    `name` is `hf:org/name`, `hf://org/name` or `org/name`, each with `@revision` if need be. The
+    folder of the cache has config.json, model.safetensors (or the files that its index names), and
+    preprocessor_config.json where there is one. A SolarError if a file is missing or damaged.
     """
     library = optional("huggingface_hub", "backbones")
-    repository, revision = split_name(name, revision)
-    wanted = [*_FILES, *(_TOKENIZER if tokenizer else ())]
+    repository, revision = split_name(name)
     with _told_in_a_sentence(repository, revision):
         folder = Path(
             library.snapshot_download(
                 repository,
                 revision=revision,
-                allow_patterns=wanted,
+                allow_patterns=_FILES,
                 local_files_only=_told_to_stay_offline(),
                 library_name=_CLIENT,
                 library_version=__version__,
                 tqdm_class=_bar(),
             )
         )
-    for file in sorted(folder.glob("*")):  # none at all, where no file was wanted
+    for file in sorted(folder.glob("*")):
         _check_content(file)
     _check_complete(folder, repository)
     return folder
@@ -98,10 +80,7 @@ def in_cache(name: str) -> bool:
 
 
 def refuse_unfetched(name: str, named_by: object = "The index") -> None:
-    """A SolarError if a model is one of the hub that was never fetched.
-
-    The author of an index must not choose what is fetched here.
-    """
+    """A SolarError if a model of the hub was never fetched: no index may start a download."""
     if is_hub_name(name) and not in_cache(name):
         raise SolarError(
             f"{named_by} names {name}, a model on the hub that is not on this machine: if you "
@@ -110,36 +89,24 @@ def refuse_unfetched(name: str, named_by: object = "The index") -> None:
 
 
 def refuse_moved(name: str) -> None:
-    """A SolarError if an index names the file of a model, and that is not there."""
+    """A SolarError if an index names a model file that does not exist."""
     path = expanded(name)
     is_file = path.is_absolute() or path.suffix in (".safetensors", ".pth", ".pt")
-    if is_file and not os.path.exists(path):  # noqa: PTH110 (the name may be a stranger's)
+    if is_file and not os.path.exists(path):  # noqa: PTH110 (an untrusted name may hold a NUL)
         raise SolarError(
             f"The model of this index, {path}, is no longer there: put it back, or name its new "
             "place with `model=`."
         )
 
 
-def network_file(folder: Path, name: str | None = None) -> Path:
-    """The weights in a folder that holds one of our networks, as `save_folder` writes it.
+def network_file(folder: Path, config: Mapping[str, Any], name: str) -> Path:
+    """The weights in a folder that `save_folder` has written; `name` is for errors.
 
-    Args:
-        folder: It has a config.json.
-        name: What to call it in a complaint; the folder if not given.
-
-    Raises:
-        SolarError: The folder holds some other model, or lacks the weights, or its config.json
-            was changed after the weights were written.
+    A SolarError if they are missing, or config.json was changed after they were written.
     """
-    config = read_config(folder)
-    if not is_ours(config):
-        raise SolarError(
-            f"{name or folder} is not a retrieval network of solar: it seems to be "
-            f"{architecture(config)}."
-        )
     file = folder / WEIGHTS
     if not file.is_file():
-        raise SolarError(f"{name or folder} has no {WEIGHTS}: fetch or copy it again.")
+        raise SolarError(f"{name} has no {WEIGHTS}: fetch or copy it again.")
     written = _written_settings(file)
     if written is not None and config.get("settings") != written:
         raise SolarError(
@@ -164,7 +131,7 @@ def is_ours(config: Mapping[str, Any]) -> bool:
 
 
 def architecture(config: Mapping[str, Any]) -> str:
-    """What a model seems to be by its config.json, as part of a sentence."""
+    """The architecture that a config.json names, as part of a sentence."""
     named = config.get("architectures")
     first = named[0] if isinstance(named, list) and named else None
     kind = config.get("model_type") or config.get("architecture")  # the latter is timm's
@@ -181,23 +148,19 @@ def publish(
     private: bool | None = None,
     message: str | None = None,
 ) -> str:
-    """Upload a folder to the hub, into a repository that is made if it is not there.
+    """Upload a folder to the hub, into a repository that is created if need be.
 
     An existing card is kept: it may have been edited.
 
     Args:
         folder: As `save_folder` writes it.
         name: `org/name`, with or without `hf://`.
-        revision: The branch, which must be there. Default: "main".
-        private: Whether a new repository is private. Default: what the owner's settings say.
+        revision: An existing branch. Default: "main".
+        private: Whether a new repository is private. Default: the owner's settings.
         message: Of the commit.
 
     Returns:
-        The repository's address.
-
-    Raises:
-        SolarError: `huggingface_hub` is not installed, you are not logged in, the account may not
-            write there, or the hub cannot be reached.
+        The repository's address. A SolarError if the hub refuses or cannot be reached.
     """
     library = optional("huggingface_hub", "backbones")
     repository, revision = split_name(name, revision)
@@ -216,13 +179,13 @@ def publish(
 
 
 def split_name(name: str, revision: str | None = None) -> tuple[str, str | None]:
-    """The repository that a name means, and the revision, which the name may end with."""
+    """The repository and the revision, if any, of a name such as hf://org/name@revision."""
     repository, _, named = name.removeprefix("hf:").removeprefix("//").partition("@")
     return repository, revision or named or None
 
 
 def _bar() -> Any:
-    """The library's progress bar, which otherwise is drawn where there is no terminal, too."""
+    """The library's progress bar, on terminals alone."""
     from huggingface_hub.utils.tqdm import tqdm
 
     theirs: Any = tqdm  # has no types
@@ -311,8 +274,8 @@ def _first_line(error: BaseException) -> str:
 def _check_content(file: Path) -> None:
     """Compare a file of the cache with its hash; the library itself looks at the size alone.
 
-    The cache keeps contents under their hashes, and a snapshot's files are links to them: a SHA-256
-    for large files, git's SHA-1 for small ones. Without links there is nothing to compare with.
+    A snapshot's files are links to contents named by their hash: SHA-256 for large files, git's
+    SHA-1 for small ones.
     """
     from solar.download import checked  # brings in http, which a local folder does not need
 

@@ -1,30 +1,30 @@
-"""What all backbones have in common: stages, insertion points for attention, a way to be fused."""
+"""The base class of backbones: stages, places for attention, fusing, sides of images."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import ClassVar
+from math import floor
+from typing import ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.nn.fused_attention import FusedAttention
+from solar.nn.fused import FusedAttention
 from solar.nn.soa import Init, SecondOrderAttention
 
+Interpolation = Literal["nearest", "bilinear", "bicubic"]
 RunAttention = Callable[[int, SecondOrderAttention, Tensor], Tensor]
 """How a backbone runs one of its attention blocks: (layer number, block, map) to map."""
 
 draws_weights = ContextVar("draws_weights", default=True)
-"""Whether a backbone of a library draws its weights when it is built; see `without_drawing`."""
+"""See `without_drawing`."""
 
 
 @contextmanager
 def without_drawing() -> Iterator[None]:
-    """Within the block, backbones are built without drawing weights, which takes seconds.
-
-    For networks whose weights are all about to be read from a file.
-    """
+    """Build backbones without drawing weights, which takes seconds: they are read from a file."""
     token = draws_weights.set(False)
     try:
         yield
@@ -35,38 +35,28 @@ def without_drawing() -> Iterator[None]:
 class Backbone(nn.Module):
     """Images to a feature map, stage by stage, with second-order attention between stages.
 
-    A subclass adds its modules in the order in which a photo meets them, and says with `add_stage`
-    and `add_attention` what they are. `solar.nn.backbones.table` lists those with a name.
+    A subclass calls `add_stage` and `add_attention` in the order in which they run.
+    `solar.nn.backbones` lists the backbones by name.
 
     Args:
         attention: Layer number to channel reduction; the blocks are called `soa` and the number.
         places: The `attention_strides` of a backbone whose class does not know them.
-
-    Attributes:
-        channels: Of the feature map.
-        attention_strides: Where attention may go: layer number to pixels per location. Number
-            layers as the paper does (3, 4, 5 for strides 8, 16, 32), so that a recipe's "45" means
-            the same in every backbone.
-        fusable: Whether `fuse_stage` knows every stage.
-        least_side: Pixels that the shorter side of an image must have for the map not to be empty.
-        stride: Pixels from one location of the map to the next.
-        first: Where the first location looks: the middle of what it sees, in pixels from the edge.
-        takes_blocks: Whether the fused stem can take 2×2 pixels per location (`to_blocks`).
-        takes_half: Whether it may run in bfloat16 on a GPU although it cannot be fused.
-        grid: Sides of images are rounded to multiples of this (`solar.nn.grid.resize`).
-        title: What errors call it. Default: its class.
     """
 
-    channels: int
+    channels: int  # of the feature map
+    # Layer number to pixels per location. Layers are numbered as in the paper (3, 4, 5 for strides
+    # 8, 16, 32), so that a recipe's "45" means the same in every backbone.
     attention_strides: Mapping[int, int] = {}
-    fusable: ClassVar[bool] = False
-    takes_blocks: ClassVar[bool] = False
-    takes_half: ClassVar[bool] = False
-    grid: int = 1
-    least_side: int = 1
-    stride: int = 32
-    first: float = 0.5  # every convolution with a stride pads half its window
-    title: str = ""
+    fusable: ClassVar[bool] = False  # `fuse_stage` knows every stage
+    takes_blocks: ClassVar[bool] = False  # the fused stem can take 2×2 pixels per location
+    takes_half: ClassVar[bool] = False  # it can run in bfloat16 on a GPU although not fusable
+    grid: int = 1  # sides of images are rounded to multiples of this
+    least_side: int = 1  # fewest pixels of an image's shorter side, for the map not to be empty
+    stride: int = 32  # pixels from one location of the map to the next
+    # Pixels from the edge to the middle of the first location's field: every convolution with a
+    # stride pads half its window.
+    first: float = 0.5
+    title: str = ""  # in errors; the class if empty
 
     def __init__(
         self,
@@ -100,7 +90,7 @@ class Backbone(nn.Module):
             self.add_stage(f"soa{layer}", block)
 
     def stages(self) -> list[tuple[str, nn.Module]]:
-        """Names and modules in the order in which a photo meets them, attention blocks too."""
+        """Names and modules in order, attention blocks too."""
         found = []
         for name, children in self._stages.items():
             parts = [self.get_submodule(child) for child in children]
@@ -108,10 +98,7 @@ class Backbone(nn.Module):
         return found
 
     def layers(self) -> dict[str, list[nn.Parameter]]:
-        """What may learn at a rate of its own, in the order in which a photo meets it.
-
-        These are the stages, attention blocks too, unless a backbone has finer ones.
-        """
+        """Parts that may have learning rates of their own, in order; by default the stages."""
         return {name: list(part.parameters()) for name, part in self.stages()}
 
     def forward(self, x: Tensor) -> Tensor:
@@ -119,7 +106,7 @@ class Backbone(nn.Module):
         return self.run(x, lambda layer, block, x: block(x))
 
     def run(self, x: Tensor, attend: RunAttention) -> Tensor:
-        """Run as `forward` does, with `attend` in the place of every attention block."""
+        """Like `forward`, with `attend` in place of every attention block."""
         for name, children in self._stages.items():
             for child in children:
                 part = self.get_submodule(child)
@@ -130,13 +117,13 @@ class Backbone(nn.Module):
         return x
 
     def cast(self, dtype: torch.dtype) -> None:
-        """Compute in another precision from now on; maps are of it as well."""
+        """Compute in another precision from now on, maps included."""
         self.to(dtype)
 
     def streamline(self) -> None:
-        """Compute the same in fewer passes over memory from now on, only to describe photos.
+        """Describe in fewer passes over memory from now on, if a backbone knows how.
 
-        For backbones that are not `fusable`; changes nothing unless one overrides it.
+        For backbones that are not `fusable`; afterwards they cannot learn.
         """
 
     def fuse_stage(
@@ -144,13 +131,10 @@ class Backbone(nn.Module):
     ) -> nn.Module:
         """A copy of a stage that computes the same in evaluation mode, in fewer, larger steps.
 
-        Only for backbones that are `fusable`; these override it for their own stages.
+        Backbones that are `fusable` override it for their own stages.
 
-        Args:
-            name: Of the stage.
-            part: The stage; left as it is.
-            on_blocks: Let the stem take `to_blocks` of images instead of images.
-            clamped: What follows clamps negative values, so that an attention block may, too.
+        With `on_blocks` the stem takes `to_blocks` of images instead of images; `clamped` tells
+        that the next layer clamps negative values, so an attention block may, too.
         """
         if isinstance(part, SecondOrderAttention):
             return FusedAttention(part, clamped=clamped)
@@ -163,3 +147,45 @@ class Backbone(nn.Module):
             last = name == next(reversed(self._stages))
             fused.append(self.fuse_stage(name, part, on_blocks=on_blocks, clamped=clamped and last))
         return fused
+
+
+def resize(
+    images: Tensor, scale: float = 1.0, grid: int = 1, mode: Interpolation = "bilinear"
+) -> Tensor:
+    """Resize images (b, c, h, w), without antialiasing, so that each side is a multiple of `grid`.
+
+    A side becomes the multiple nearest to `scale` times its length, halves rounded up. The aspect
+    ratio changes by half a patch at most. With a grid of 1, scaled sides are rounded down.
+    """
+    align = None if mode == "nearest" else False
+    if grid == 1:
+        if scale == 1:
+            return images
+        return F.interpolate(images, scale_factor=scale, mode=mode, align_corners=align)
+    h, w = images.shape[2:]
+    size = [_multiple(side, scale, grid) for side in (h, w)]
+    # An exported program must not depend on whether the sides of the example fit.
+    if not torch.compiler.is_exporting() and size == [h, w]:
+        return images
+    return F.interpolate(images, size=size, mode=mode, align_corners=align)
+
+
+def _multiple(side: int, scale: float, grid: int) -> int:
+    if scale == 1:  # in whole numbers, which an exported program can be saved with
+        return (2 * side + grid) // (2 * grid) * grid
+    return floor(side * scale / grid + 0.5) * grid
+
+
+class ToGrid(nn.Module):
+    """`resize` as the first stage of a backbone; `dtype`, if set, is that of its output."""
+
+    dtype: torch.dtype | None = None
+
+    def __init__(self, grid: int, mode: Interpolation = "bilinear") -> None:
+        super().__init__()
+        self.grid, self.mode = grid, mode
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Shape: (b, c, h, w) to the same with rounded h and w."""
+        images = resize(images, 1.0, self.grid, self.mode)
+        return images if self.dtype is None else images.to(self.dtype)

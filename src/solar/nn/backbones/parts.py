@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from solar.errors import SolarError
 
 TokenUse = Literal["none", "only", "beside"]
-"""What becomes of a vision transformer's class token: dropped; in the place of the map, as its only
-location; or as further channels, the same at every location."""
+"""Use of a vision transformer's class token: dropped; as the map's only location; or as further
+channels, the same at every location."""
 
 
 def parts_of(body: Any, class_token: TokenUse) -> dict[str, nn.Module]:
@@ -57,11 +57,8 @@ def _swin_stages(layers: Any, **options: bool) -> list[nn.Module]:
 
 
 def _hiera(body: Any) -> dict[str, nn.Module]:
-    """As its whole model runs it.
-
-    The library's own backbone takes images of one size alone, and leaves out the reordering of
-    tokens that its windows rely on.
-    """
+    # The library's own backbone takes images of one size alone, and leaves out the reordering of
+    # tokens that its windows rely on.
     config = body.config
     strides = [config.query_stride] * (len(config.depths) - 1)
     parts: dict[str, nn.Module] = {"stem": _HieraStem(body)}
@@ -106,7 +103,7 @@ class Whole(nn.Module):
 
 
 def final_norm(body: Any) -> nn.Module | None:
-    """What the model's own forward pass ends in; None for a backbone without a class token."""
+    """The norm at the end of a model; None for a backbone without a class token."""
     if getattr(getattr(body, "embeddings", None), "cls_token", None) is None:
         return None
     return getattr(body, "layernorm", None) or getattr(body, "norm", None)
@@ -161,7 +158,7 @@ class _SwinStem(nn.Module):
 
 
 class _SwinStage(nn.Module):
-    """The merging of patches that the library has at the end of the stage before, and blocks."""
+    """Merging of patches, which the library does at the end of the stage before, and blocks."""
 
     def __init__(
         self, merge: nn.Module | None, blocks: nn.ModuleList, options: dict[str, bool]
@@ -190,13 +187,11 @@ class _HieraStem(nn.Module):
 
 
 class _HieraStage(nn.Module):
-    """A stage that wants its tokens in another order than rows and columns.
+    """A stage whose tokens are in another order than rows and columns.
 
-    Args:
-        stage: Takes and gives tokens, those that will be pooled together, and those of one window,
-            a fixed distance apart.
-        before: The strides of the poolings that are still to come, this stage's own among them.
-        after: The same behind this stage.
+    Tokens that will be pooled together, and those of one window, lie a fixed distance apart.
+    `before` has the strides of the poolings that are still to come, this stage's own among them;
+    `after` the same behind this stage.
     """
 
     def __init__(self, stage: nn.Module, before: Any, after: Any) -> None:

@@ -1,8 +1,8 @@
 """Backbones of the library `transformers`: DINOv2, DINOv3, ConvNeXt, Swin and many more.
 
-`AutoBackbone` knows them by their model type; the library is imported when the first one is built.
-Those whose stages can be run one by one have places for attention after each of them. The others,
-plain vision transformers among them, run as a whole, with a place after the last layer.
+`AutoBackbone` knows them by their model type. Those whose stages can be run one by one have places
+for attention after each of them. The others, plain vision transformers among them, run as a whole,
+with a place after the last layer.
 
 The layers are numbered by stride, as in the paper: attention at stride s is number log2(s), rounded
 (2, 3, 4 and 5 for strides 4, 8, 16 and 32; 4 for patches of 14 or 16 pixels).
@@ -18,13 +18,12 @@ import torch
 from torch import nn
 
 from solar.errors import SolarError, optional
-from solar.nn.backbones.backbone import Backbone, draws_weights
+from solar.nn.backbones.backbone import Backbone, Interpolation, ToGrid, draws_weights
 from solar.nn.backbones.parts import TokenUse, Whole, blocks_of, final_norm, parts_of
-from solar.nn.fused_layers import fuse_layers
-from solar.nn.grid import Interpolation, ToGrid
+from solar.nn.fused import fuse_layers
 
 _SIDE = 448  # of the images that strides are measured with
-# What a config.json says that is not about the architecture.
+# Entries of a config.json that are not about the architecture.
 _IGNORED = (
     *("architectures", "_name_or_path", "auto_map", "transformers_version", "torch_dtype", "dtype"),
     *("id2label", "label2id", "num_labels", "out_features", "out_indices", "stage_names"),
@@ -37,11 +36,7 @@ class TransformersBackbone(Backbone):
     Sides of images are rounded to the nearest multiple of `grid`, which is the stride where the
     library would cut off what is left over, and 1 where it pads.
 
-    Args:
-        settings: What its config.json says; `model_type` names the architecture.
-        attention: Layer number to channel reduction.
-        class_token: What becomes of it.
-        interpolation: How images are resized to the grid.
+    `settings` is its config.json, whose `model_type` names the architecture.
 
     Raises:
         SolarError: The library is missing or gives no feature maps for this model type; there is
@@ -61,7 +56,7 @@ class TransformersBackbone(Backbone):
         self.title = str(settings.get("model_type"))
         body = new_body(settings)
         widths, strides, self.grid = _measure(settings)
-        last = {_number(stride): name for name, stride in strides.items()}
+        last = {round(log2(stride)): name for name, stride in strides.items()}
         numbers = {name: number for number, name in last.items()}
         super().__init__(attention, {number: strides[name] for number, name in last.items()})
         if attention and class_token == "only":
@@ -105,11 +100,11 @@ class TransformersBackbone(Backbone):
         return found | {name: own for name, own in stages.items() if name != "encoder"}
 
     def streamline(self) -> None:
-        """Fuse the layers that `solar.nn.fused_layers` knows."""
+        """See `fuse_layers`."""
         fuse_layers(self)
 
     def cast(self, dtype: torch.dtype) -> None:
-        """As for every backbone; what is computed once, like the angles of positions, stays."""
+        """As for every backbone; constants such as the angles of positions keep their precision."""
         kept = [(m, name, b) for m in self.modules() for name, b in m.named_buffers(recurse=False)]
         self.to(dtype)
         for module, name, buffer in kept:
@@ -118,10 +113,7 @@ class TransformersBackbone(Backbone):
         self.grid_stage.dtype = dtype
 
     def train(self, mode: bool = True) -> "TransformersBackbone":
-        """Switch to training, except for stages without a parameter that learns.
-
-        Some have parts that act at random in training, and no parameters to tell that they learn.
-        """
+        """Switch to training, except for stages without a parameter that learns: some drop out."""
         super().train(mode)
         for _, part in self.stages():
             if not any(parameter.requires_grad for parameter in part.parameters()):
@@ -130,13 +122,13 @@ class TransformersBackbone(Backbone):
 
 
 def has_class_token(settings: Mapping[str, Any]) -> bool:
-    """Whether a backbone with these settings has a class token to describe photos by."""
+    """Whether a backbone with these settings has a class token."""
     with torch.device("meta"):
         return final_norm(new_body(settings)) is not None
 
 
 def cleaned(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a config.json is about the architecture: all that a file of ours has to keep."""
+    """The entries of a config.json about the architecture."""
     return {key: value for key, value in settings.items() if key not in _IGNORED}
 
 
@@ -177,9 +169,9 @@ def library_config(settings: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def open_sizes() -> Iterator[None]:
-    """Within the block, in which a network is exported, the sizes of images are left open.
+    """Within the block, exports leave the sizes of images open.
 
-    Some models make plain numbers of the sizes that they interpolate position embeddings to.
+    Some models would turn the sizes that they interpolate position embeddings to into constants.
     """
 
     def keep(value: Any) -> Any:
@@ -196,12 +188,8 @@ def open_sizes() -> Iterator[None]:
             module.__dict__["torch_int"] = former
 
 
-def _number(stride: int) -> int:
-    return round(log2(stride))
-
-
 def _measure(settings: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int], int]:
-    """Channels and stride after each part, and the grid; computed without any numbers."""
+    """Channels and stride after each part, and the grid; computed on the meta device."""
     with torch.device("meta"), torch.inference_mode():
         parts = parts_of(new_body(settings), "none")
         x = torch.empty(1, 3, _SIDE, _SIDE)

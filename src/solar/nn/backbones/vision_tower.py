@@ -1,8 +1,4 @@
-"""The image side of models that describe photos and words alike: CLIP and SigLIP.
-
-Such a model has two towers that share nothing but the space of their embeddings. This is the one
-for photos, as `transformers` has it; `joint_tower` gives the other one, too.
-"""
+"""The image encoder of models with a text encoder: CLIP and SigLIP, as `transformers` has them."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -11,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.nn.backbones.backbone import Backbone
+from solar.nn.backbones.backbone import Backbone, ToGrid
 from solar.nn.backbones.transformers import cleaned, drawing, library
-from solar.nn.grid import ToGrid
 
 # The library's towers by model type.
 _TOWERS = {
@@ -25,7 +20,7 @@ _TOWERS = {
 def is_joint(settings: Mapping[str, Any]) -> bool:
     """Whether a config.json is that of a model with an image side and a text side.
 
-    A SolarError for SigLIP 2's NaFlex models, whose image side takes patches instead of photos.
+    A SolarError for SigLIP 2's NaFlex models, which take patches instead of photos.
     """
     kind = settings.get("model_type")
     if kind == "siglip2":
@@ -37,7 +32,7 @@ def is_joint(settings: Mapping[str, Any]) -> bool:
 
 
 def image_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a joint model's config.json is about its image side."""
+    """The part of a joint model's config.json about its image side."""
     kept = {name: settings[name] for name in ("model_type", "projection_dim") if name in settings}
     return {**kept, "vision_config": _side(settings, "vision")}
 
@@ -50,23 +45,17 @@ def joint_tower(settings: Mapping[str, Any], side: Literal["vision", "text"]) ->
 
 
 def _side(settings: Mapping[str, Any], side: str) -> dict[str, Any]:
-    """What a config.json says about one side; older files say it twice."""
+    """The part of a config.json about one side; older files have it twice."""
     parts = (settings.get(name) or {} for name in (f"{side}_config", f"{side}_config_dict"))
     return {key: value for part in parts for key, value in cleaned(part).items()}
 
 
 class VisionTower(Backbone):
-    """Images to the embeddings that a joint model compares with those of words.
+    """Images to the embeddings that a joint model compares with those of texts.
 
-    An embedding stands in the place of a map, as its only location: "cls" pools it. Position
-    embeddings are interpolated for images of another size than the model's.
-
-    Args:
-        settings: What its config.json says, at least of the image side.
-        attention: Must be empty.
-
-    Raises:
-        SolarError: The library is missing, there is no embedding, or attention is asked for.
+    The embedding is the only location of the map: "cls" pools it. Position embeddings are
+    interpolated for images of another size than the model's. A SolarError if the library is
+    missing, there is no embedding, or attention is asked for.
     """
 
     takes_half = True
@@ -93,7 +82,7 @@ class VisionTower(Backbone):
         self.encoder.body.load_state_dict(body.state_dict())
 
     def cast(self, dtype: torch.dtype) -> None:
-        """Compute in another precision from now on; embeddings are of it as well."""
+        """Compute in another precision from now on, embeddings included."""
         self.to(dtype)
         self.cast_stage.dtype = dtype
 

@@ -13,8 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from solar.models import RetrievalNet
 from solar.nn import SecondOrderAttention
-from solar.nn.fused import to_blocks
-from solar.nn.fused_attention import attend_folded, has_frozen_norms
+from solar.nn.fused import attend_folded, has_frozen_norms, to_blocks
 from solar.training.augment import Augmentation, augment
 from solar.training.retrieval.network import learns
 from solar.training.retrieval.recipe import RetrievalCompute

@@ -26,8 +26,8 @@ from solar.errors import SolarError
 from solar.files import LOCK, file_digest, locked, make_folder, reading, regular, replacing
 from solar.images import Photos, Root, Stamp
 from solar.images.exif import exif_facts
-from solar.images.formats import SUFFIXES
 from solar.images.opening import opened
+from solar.images.scan import SUFFIXES
 from solar.index.index import need_vectors
 from solar.storage.types import Photo
 from solar.web.api.schemas import Failed, Job

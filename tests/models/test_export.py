@@ -8,8 +8,8 @@ import torch
 from support.drawn import drawn_retrieval
 
 from solar.errors import SolarError
-from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint
-from solar.models.graph_export import export_onnx, export_torch, quantise_onnx
+from solar.models import PatchNet, RetrievalConfig, RetrievalNet, convert, fingerprint, load
+from solar.models.export import export_onnx, export_torch, quantise_onnx
 
 onnx = pytest.importorskip("onnx", reason="the extra `export` is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
@@ -118,7 +118,7 @@ def test_the_first_convolution_is_not_quantised_and_attention_on_request(
 
 def test_pooling_by_regions_is_refused_with_a_sentence(tmp_path: Path) -> None:
     model = RetrievalNet(RetrievalConfig("alexnet", pooling="rmac"))
-    with pytest.raises(SolarError, match="regions cannot be exported"):
+    with pytest.raises(SolarError, match="regions"):
         export_onnx(model, tmp_path / "model.onnx")
 
 
@@ -129,3 +129,17 @@ def test_a_missing_package_is_a_sentence_with_the_extra(
     with pytest.raises(SolarError, match=r"onnxscript.*solar-retrieval\[export\]"):
         export_onnx(model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_becomes_a_folder_for_the_hub(tmp_path: Path) -> None:
+    folder = convert("solar-local-345", tmp_path / "local", hub=True, half=True)
+    assert folder == tmp_path / "local"
+    again = convert(folder, tmp_path / "again.safetensors")
+    prints = {fingerprint(load(one)) for one in ("solar-local-345", folder, again)}
+    assert len(prints) == 1
+
+
+def test_a_folder_is_written_only_on_request(tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match=r"\.safetensors .*\.pth .*`hub=True`"):
+        convert("solar-local-345", tmp_path / "local")
+    assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Export networks to ONNX and torch.export programs."""
+"""Write networks in other formats: published checkpoints, ONNX, torch.export programs."""
 
 import copy
 import importlib.util
@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.files import replacing
-from solar.models.checkpoint import Model, fingerprint
+from solar.models.checkpoint import Model, fingerprint, load, save, to_published
+from solar.models.hub.folder import save_folder
 from solar.models.patch_net import PatchNet
 from solar.models.retrieval_net import RetrievalNet
 from solar.nn.backbones.transformers import open_sizes
@@ -30,6 +31,46 @@ _OTHER = (1, 3, 272, 208)  # to see whether sizes were left open indeed
 _ATOL = 1e-4
 # Backbones of transformers that cut maps into windows, padded by an amount that no graph can hold.
 _UNEXPORTABLE = ("swin", "swinv2", "maskformer-swin")
+
+
+def convert(
+    source: str | Path,
+    destination: str | Path,
+    *,
+    half: bool = False,
+    hub: bool = False,
+) -> Path:
+    """Convert a network: to `.safetensors` in our format, to `.pth` in the published one.
+
+    Warns if the network has a text encoder, which our formats do not keep.
+
+    With `hub`, write a folder for the Hugging Face Hub, see `save_folder`. `half`, as for `save`,
+    does not apply to the published format. A SolarError if the network cannot be read, or cannot
+    be written in this format.
+    """
+    destination = Path(destination)
+    if half and not hub and destination.suffix != ".safetensors":
+        raise SolarError(f"{destination} must end in .safetensors: only those can be halved.")
+    if not hub and destination.suffix not in (".safetensors", ".pth"):
+        raise SolarError(
+            f"{destination} must end in .safetensors (solar's format) or .pth (the published "
+            "format); `hub=True` writes a folder for the Hugging Face Hub."
+        )
+    model = load(source, device="cpu")
+    if getattr(model, "text", None) is not None:
+        warnings.warn(
+            f"{destination} contains only the image encoder of {source}: for text search, use "
+            f"{source} as the model.",
+            stacklevel=2,
+        )
+    if hub:
+        return save_folder(model, destination, half=half)
+    if destination.suffix == ".safetensors":
+        return save(model, destination, half=half)
+    content = to_published(model)
+    with replacing(destination) as temporary:
+        torch.save(content, temporary)
+    return destination
 
 
 def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> Path:
@@ -48,7 +89,7 @@ def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> 
     network: nn.Module = copy.deepcopy(model).cpu().eval()
     if multiscale:
         network = _MultiScale(network)
-    with _quiet(), open_sizes(), _told(model):
+    with _quiet(), open_sizes(), _failures_told(model):
         program = torch.onnx.export(
             network,
             (example,),
@@ -65,7 +106,7 @@ def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> 
     with replacing(path) as temporary:
         program.save(temporary, external_data=False)
         if _is_foreign(model):
-            with _told(model):
+            with _failures_told(model):
                 _check_onnx(network, temporary)
     return Path(path)
 
@@ -81,7 +122,7 @@ def export_torch(model: Model, path: str | Path) -> Path:
     name, example, dynamic = _inputs(model)
     network = copy.deepcopy(model).cpu().eval()
     axes = dict.fromkeys(dynamic, torch.export.Dim.DYNAMIC)
-    with _quiet(), open_sizes(), _told(model):
+    with _quiet(), open_sizes(), _failures_told(model):
         program = torch.export.export(network, (example,), dynamic_shapes={name: axes})
         with replacing(path) as temporary, temporary.open("wb") as file:
             torch.export.save(program, file, extra_files=_facts(model))
@@ -97,19 +138,17 @@ def quantise_onnx(
 ) -> Path:
     """Rewrite an exported network so that its convolutions run in int8.
 
-    Weights get one scale a channel, activations one a tensor, from the ranges that the batches
+    Weights get one scale per channel, activations one per tensor, from the ranges that the batches
     reach. Residual sums, the products and softmax of attention, GeM, whitening and norms stay in
-    float32, and so does the first convolution, which OpenVINO gets badly wrong in int8. Of a patch
-    network only what goes into a convolution is rounded, not what comes out: a tenth faster in
-    OpenVINO, and half as far from float32.
-    The file runs wherever ONNX's QuantizeLinear does; ONNX Runtime and OpenVINO both use int8
-    instructions for it.
+    float32, and so does the first convolution, which OpenVINO gets badly wrong in int8. In a patch
+    network only inputs of convolutions are rounded, not outputs: a tenth faster in OpenVINO, and
+    half as far from float32. ONNX Runtime and OpenVINO both use int8 instructions for the file.
 
     Args:
         source: From `export_onnx`, at one scale.
-        destination: Written whole or not at all.
-        batches: What the network takes, like what will be described: normalised photos
-            (b, 3, h, w), four or more, or patches (b, 1, 32, 32).
+        destination: The file to write.
+        batches: Normalised photos (b, 3, h, w), four or more, or patches (b, 1, 32, 32), like
+            those that will be described.
         attention: Quantise the attention blocks' convolutions as well: a sixth faster on a
             ResNet-101, and a little further from float32.
     """
@@ -194,7 +233,7 @@ def _fixed_sizes(model: Model) -> SolarError:
 
 
 @contextmanager
-def _told(model: Model) -> Iterator[None]:
+def _failures_told(model: Model) -> Iterator[None]:
     """Turn export failures of third-party backbones into a SolarError."""
     try:
         yield
@@ -207,7 +246,7 @@ def _told(model: Model) -> Iterator[None]:
 
 
 def _check_onnx(network: nn.Module, path: Path) -> None:
-    """Raise a ValueError if a file describes images of another size otherwise than its network."""
+    """A ValueError if a file describes images of another size differently from its network."""
     require("onnxruntime", purpose="Checking an export")
     import onnxruntime
 
@@ -227,7 +266,7 @@ def _facts(model: Model) -> dict[str, Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep to ourselves what torch and ONNX Runtime say about their own insides."""
+    """Silence what torch and ONNX Runtime log about their internals."""
     former = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from solar.nn.grid import ToGrid, resize
+from solar.nn.backbones.backbone import ToGrid, resize
 
 
 @pytest.mark.parametrize(

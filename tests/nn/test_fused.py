@@ -9,7 +9,7 @@ from support.tiny_transformers import SETTINGS, drawn, settings
 from solar.describe.fast_net import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.nn.backbones.transformers import TransformersBackbone
-from solar.nn.fused_layers import (
+from solar.nn.fused import (
     FlatLinear,
     FusedConvNeXt,
     JointAttention,

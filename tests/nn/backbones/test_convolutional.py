@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.whole_maps import whole_maps
 
-from solar.nn import VGG16, AlexNet, L2Net, ResNet
+from solar.nn import L2Net
+from solar.nn.backbones.convolutional import VGG16, AlexNet, ResNet
 
 
 def parameters(module: torch.nn.Module) -> int:

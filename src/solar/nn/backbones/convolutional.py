@@ -1,4 +1,7 @@
-"""ResNets with places for second-order attention, plain and fused."""
+"""ResNets, plain and fused, and the VGG-16 and AlexNet of the paper's older rows.
+
+Parameter names are torchvision's.
+"""
 
 from collections.abc import Mapping
 
@@ -57,7 +60,7 @@ class Bottleneck(nn.Module):
         return out
 
 
-# By depth the kind of block, and how many of them each of the four stages has.
+# By depth: the kind of block, and the blocks of each of the four stages.
 DESIGNS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] = {
     18: (BasicBlock, (2, 2, 2, 2)),
     34: (BasicBlock, (3, 4, 6, 3)),
@@ -68,10 +71,10 @@ DESIGNS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] 
 
 
 class ResNet(Backbone):
-    """A ResNet without its classifier: parameter names are torchvision's, one to one.
+    """A ResNet without its classifier.
 
-    Attention goes after conv3_x, conv4_x or conv5_x: `{4: 4, 5: 2}`, for example. `last` is the
-    layer that it ends with: 4 leaves conv5_x out.
+    Attention goes after conv3_x, conv4_x or conv5_x: `{4: 4, 5: 2}`, for example. `last=4` leaves
+    conv5_x out.
     """
 
     attention_strides: Mapping[int, int] = {3: 8, 4: 16, 5: 32}
@@ -146,3 +149,56 @@ class FusedBlock(nn.Module):
         residual = x if self.shortcut is None else self.shortcut(x)
         out: Tensor = self.last(self.first(x), residual)
         return out
+
+
+class VGG16(Backbone):
+    """VGG-16's convolutions without the last pooling.
+
+    Shape: (b, 3, h, w) to (b, 512, ⌊h / 16⌋, ⌊w / 16⌋).
+    """
+
+    channels = 512
+    least_side = stride = 16
+    first = 8.0
+
+    def __init__(self, attention: Mapping[int, int] | None = None) -> None:
+        super().__init__(attention)
+        layers: list[nn.Module] = []
+        inputs = 3
+        for group in ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512)):
+            if layers:
+                layers.append(nn.MaxPool2d(2))
+            for outputs in group:
+                layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(inplace=True)]
+                inputs = outputs
+        self.add_stage("features", nn.Sequential(*layers))
+
+
+class AlexNet(Backbone):
+    """AlexNet's convolutions without the last pooling.
+
+    Shape: (b, 3, h, w) to (b, 256, about h / 16, about w / 16).
+    """
+
+    channels = 256
+    least_side = 31
+    stride = 16
+    first = 15.5
+
+    def __init__(self, attention: Mapping[int, int] | None = None) -> None:
+        super().__init__(attention)
+        features = nn.Sequential(
+            nn.Conv2d(3, 64, 11, stride=4, padding=2),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(3, stride=2),
+            nn.Conv2d(64, 192, 5, padding=2),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(3, stride=2),
+            nn.Conv2d(192, 384, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(384, 256, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(256, 256, 3, padding=1),
+            nn.ReLU(inplace=True),
+        )
+        self.add_stage("features", features)

@@ -42,7 +42,7 @@ def test_a_flipped_bit_in_our_weights_is_found(tmp_path: Path, content: bytes) -
     start = 8 + int.from_bytes(content[:8], "little")
     for place in generator.integers(start, len(content), 40):
         path.write_bytes(flipped(content, place, generator.integers(8)))
-        with pytest.raises(SolarError, match=r"net\.safetensors is damaged: its weights"):
+        with pytest.raises(SolarError, match=r"net\.safetensors is damaged"):
             load(path, device="cpu")
 
 
@@ -78,9 +78,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, number: float) 
     net = PatchNet()
     net.trunk.layer7[0].weight.data[1, 2, 0, 0] = number
     path = save(net, tmp_path / "net.safetensors")
-    with pytest.raises(
-        SolarError, match=r"safetensors has infinite or NaN values in trunk\.layer7\.0\.weight"
-    ):
+    with pytest.raises(SolarError, match=r"safetensors.*NaN.*trunk\.layer7\.0\.weight"):
         load(path)
 
 
@@ -89,7 +87,7 @@ def test_published_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> No
     name = next(name for name in state if name.endswith("running_var"))
     state[name][0] = torch.nan
     torch.save(state, tmp_path / "net.pth")
-    with pytest.raises(SolarError, match=rf"has infinite or NaN values in {name}"):
+    with pytest.raises(SolarError, match=rf"NaN.* {name}"):
         load(tmp_path / "net.pth")
 
 
@@ -123,7 +121,7 @@ def test_a_whitening_that_makes_no_sense_gets_a_sentence(tmp_path: Path) -> None
     checkpoint = drawn_checkpoint(RetrievalNet(RetrievalConfig("resnet18", whitening=False)), "gem")
     checkpoint["meta"]["Lw"] = {"retrieval-SfM-120k": {"ss": {"m": "x", "P": 3}, "ms": {}}}
     torch.save(checkpoint, tmp_path / "net.pth")
-    with pytest.raises(SolarError, match=r"net\.pth cannot be turned into a network \(\w+Error: "):
+    with pytest.raises(SolarError, match=r"net\.pth.*\w+Error"):
         load(tmp_path / "net.pth")
 
 

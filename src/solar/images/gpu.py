@@ -1,0 +1,277 @@
+"""Decoding JPEG files on a GPU, with the same pixels as `solar.images.load`.
+
+`plan_reduction` decides from a file's bytes whether a GPU may decode it, and what is left to do:
+turn, cut and shrink. `shrink` is Pillow's Lanczos as tensor operations: blocks of pixels are
+averaged first where a photo is much too large, then it is resized along one side and along the
+other, and rounded to bytes after each step. Results differ from Pillow's by a grey level at most,
+where float32 falls on the other side of a half.
+"""
+
+import math
+import struct
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import PIL
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from solar.images.boxes import Box, pixel_box
+from solar.images.exif import orientation_of
+from solar.images.opening import opened
+from solar.images.resize import REDUCING_GAP, query_size, thumbnail_size
+
+LEAST_SIDE_ON_DEVICE = 32
+"""Pixels; sending a smaller photo to the GPU takes longer than decoding it."""
+
+_BASELINE, _PROGRESSIVE = 0xC0, 0xC2
+_START_OF_SCAN, _END = 0xDA, b"\xff\xd9"
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # between them: tables
+_METADATA = 0xE1  # EXIF and XMP
+# How many samples of luminance there are, across and down, to one of colour.
+_SAMPLING = frozenset({(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (4, 2)})
+
+# The orientations in which photos are mirrored along an axis, after 5 to 8 were transposed.
+_MIRRORED = {3: (2, 3, 6, 7), 2: (3, 4, 7, 8)}
+
+_LOBES = 3  # of the Lanczos window, on each side
+_WEIGHT_BITS = 22  # Pillow rounds weights to this many bits behind the point
+# From this version on, Pillow begins with the height where photos lose far more of it than width.
+_TALL_FIRST = int(PIL.__version__.partition(".")[0]) >= 13
+_TOGETHER = 64  # output pixels per matrix product, which share most of their input pixels
+_WORK_BYTES = 256 * 2**20  # of float32 at a time
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The steps from the stored pixels of a photo to those that are described."""
+
+    stored: tuple[int, int]  # width and height in the file
+    orientation: int  # EXIF's, 1 to 8
+    box: tuple[int, int, int, int]  # of the upright photo: left, top, right, bottom
+    target: tuple[int, int]  # final width and height
+    end: int = field(compare=False)  # bytes of the file up to the end of the photo
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        """Width and height of the whole photo, upright."""
+        return self.stored if self.orientation < 5 else self.stored[::-1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the decoded photo."""
+        return 3 * self.stored[0] * self.stored[1]
+
+    def apply(self, photos: Tensor) -> Tensor:
+        """Turn, cut and shrink photos, (b, 3, h, w) bytes as stored to (b, h, w, 3) bytes."""
+        photos = _turned(photos, self.orientation)
+        x1, y1, x2, y2 = self.box
+        photos = photos[..., y1:y2, x1:x2]
+        if self.target != (x2 - x1, y2 - y1):
+            photos = shrink(photos, *self.target)
+        return photos.permute(0, 2, 3, 1).contiguous()
+
+
+def plan_reduction(
+    data: bytes, size: int, *, box: Box | None, orient: bool, max_pixels: int
+) -> Reduction | None:
+    """How a GPU can decode a JPEG file as `solar.images.load` does; None if Pillow must do it.
+
+    A SolarError as for `load`, if the box misses the photo or the size makes no sense.
+    """
+    header = plain_header(data)
+    if header is None or header.width * header.height > max_pixels:
+        return None
+    orientation = 1
+    if orient and header.metadata:
+        with opened(data) as image:
+            orientation = orientation_of(image)
+            if image.size != (header.width, header.height):
+                return None
+    stored = header.width, header.height
+    upright = stored if orientation < 5 else stored[::-1]
+    limit: float = size
+    left, top, right, bottom = 0, 0, *upright
+    if box is not None:
+        left, top, right, bottom = pixel_box(box, *upright)
+        limit = query_size(upright, (right - left, bottom - top), size)
+    target = thumbnail_size(right - left, bottom - top, limit)
+    return Reduction(stored, orientation, (left, top, right, bottom), target, header.end)
+
+
+def _turned(photos: Tensor, orientation: int) -> Tensor:
+    if orientation >= 5:
+        photos = photos.transpose(2, 3)
+    mirrored = [axis for axis, turns in _MIRRORED.items() if orientation in turns]
+    return photos.flip(mirrored) if mirrored else photos
+
+
+# Which files
+
+
+class JpegHeader(NamedTuple):
+    """Stored size, whether metadata may turn the photo, and the end of the photo in the file."""
+
+    width: int
+    height: int
+    metadata: bool
+    end: int  # a film, for example, may follow
+
+
+def plain_header(data: bytes) -> JpegHeader | None:
+    """The header of a complete, plain JPEG file; None for any other, damaged ones included.
+
+    Plain files have three channels of 8 bits, YCbCr, Huffman coded, baseline or progressive. A
+    GPU's decoder would refuse others, or silently misread them.
+    """
+    if not data.startswith(b"\xff\xd8"):
+        return None
+    position, metadata, several, adobe, frame = 2, False, False, None, b""
+    while position + 4 <= len(data) and data[position] == 0xFF:
+        marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4])
+        segment = data[position + 4 : position + 2 + length]
+        position += 2 + length
+        if marker == _START_OF_SCAN:
+            # A search for the end through megabytes would keep all other threads waiting.
+            ends = data.endswith(_END) and not several
+            end = len(data) if ends else data.find(_END, position) + len(_END)
+            plain = end > position and adobe in (None, 1)
+            return _header(frame, metadata, end) if plain else None
+        if not 0xC0 <= marker < 0xFF:
+            return None
+        if marker in _FRAMES:
+            if frame or marker not in (_BASELINE, _PROGRESSIVE):
+                return None
+            frame = segment
+        elif marker == 0xEE and segment.startswith(b"Adobe") and len(segment) >= 12:
+            adobe = segment[11]
+        metadata = metadata or marker == _METADATA
+        several = several or (marker == 0xE2 and segment.startswith(b"MPF\0"))
+    return None
+
+
+def _header(frame: bytes, metadata: bool, end: int) -> JpegHeader | None:
+    """The header of a frame of three channels; None for other frames."""
+    if len(frame) != 6 + 3 * 3:
+        return None
+    bits, height, width, channels = struct.unpack(">BHHB", frame[:6])
+    names, sampling = frame[6::3], [divmod(one, 16) for one in frame[7::3]]
+    sampled = sampling[0] in _SAMPLING and sampling[1:] == [(1, 1), (1, 1)]
+    usual = bits == 8 and channels == 3 and names == b"\1\2\3" and sampled
+    if not usual or min(width, height) < LEAST_SIDE_ON_DEVICE:
+        return None
+    return JpegHeader(width, height, metadata, end)
+
+
+# Shrinking
+
+
+def shrink(photos: Tensor, width: int, height: int) -> Tensor:
+    """Resize photos as `Image.resize((width, height), LANCZOS, reducing_gap=2.0)` does.
+
+    Shape: (b, c, h, w) bytes to (b, c, height, width) bytes, on the same device.
+    """
+    across, down = photos.shape[3] / width, photos.shape[2] / height
+    factor_x, factor_y = (int(scale / REDUCING_GAP) or 1 for scale in (across, down))
+    length_x, length_y = photos.shape[3] / factor_x, photos.shape[2] / factor_y
+    if max(factor_x, factor_y) > 1:
+        photos = reduce(photos, factor_x, factor_y)
+    lost_x, lost_y = photos.shape[3] - width, photos.shape[2] - height
+    if _TALL_FIRST and lost_y > 2 * lost_x:
+        photos = _resize_columns(photos, length_y, height)
+        return _resize_rows(photos, length_x, width)
+    photos = _resize_rows(photos, length_x, width)
+    return _resize_columns(photos, length_y, height)
+
+
+def reduce(photos: Tensor, factor_x: int, factor_y: int) -> Tensor:
+    """Average blocks of pixels as `Image.reduce` does; those at the edges may be smaller.
+
+    Shape: (b, c, h, w) bytes to (b, c, ⌈h / factor_y⌉, ⌈w / factor_x⌉) bytes.
+    """
+    *outer, height, width = photos.shape
+    down, across = _extents(height, factor_y), _extents(width, factor_x)
+    areas = torch.outer(down.to(photos.device), across.to(photos.device))
+    scale = 2**24 // areas  # Pillow multiplies by a reciprocal that is rounded down
+    planes = photos.reshape(-1, 1, height, width)
+    means = [
+        (_block_sums(some, factor_x, factor_y) + areas // 2) * scale >> 24
+        for some in torch.split(planes, max(1, _WORK_BYTES // (4 * height * width)))
+    ]
+    return torch.cat(means).to(torch.uint8).reshape(*outer, *areas.shape)
+
+
+def _extents(size: int, factor: int) -> Tensor:
+    return (size - torch.arange(0, size, factor)).clamp(max=factor)
+
+
+def _block_sums(planes: Tensor, factor_x: int, factor_y: int) -> Tensor:
+    """(n, 1, h, w) bytes to whole numbers; float32 is exact up to 65,000 pixels per block."""
+    block = factor_y, factor_x
+    sums = F.avg_pool2d(planes.float(), block, block, ceil_mode=True, divisor_override=1)
+    return sums.long()
+
+
+def _resize_columns(photos: Tensor, length: float, height: int) -> Tensor:
+    return _resize_rows(photos.transpose(2, 3), length, height).transpose(2, 3)
+
+
+def _resize_rows(photos: Tensor, length: float, width: int) -> Tensor:
+    """Resize along the last dimension, of which the first `length` pixels count."""
+    *outer, size = photos.shape
+    if size == width == length:
+        return photos
+    columns, weights = _windows(size, length, width, photos.device)
+    blocks, window, together = weights.shape
+    rows = photos.reshape(-1, size)
+    result = rows.new_empty(len(rows), width)
+    step = max(1, _WORK_BYTES // (4 * blocks * (window + together)))
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step].index_select(1, columns).float()
+        product = torch.bmm(some.view(-1, blocks, window).transpose(0, 1), weights)
+        whole = product.add_(0.5).floor_().clamp_(0, 255).to(torch.uint8)
+        result[start : start + step] = whole.transpose(0, 1).flatten(1)[:, :width]
+    return result.reshape(*outer, width)
+
+
+@lru_cache(maxsize=256)
+def _windows(size: int, length: float, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Input pixels and weights for groups of neighbouring output pixels.
+
+    Returns:
+        Columns (blocks · window), and weights (blocks, window, together).
+    """
+    first, taps = _taps(size, length, width)
+    starts = first[::_TOGETHER]
+    ends = np.append(first[_TOGETHER - 1 :: _TOGETHER], first[-1])[: len(starts)] + taps.shape[1]
+    window = int((ends - starts).max())
+    weights = np.zeros((len(starts), window, _TOGETHER), np.float32)
+    out = np.arange(width)[:, None]
+    within = first[:, None] - starts[out // _TOGETHER] + np.arange(taps.shape[1])
+    weights[out // _TOGETHER, within, out % _TOGETHER] = taps
+    columns = (starts[:, None] + np.arange(window)).clip(max=size - 1)  # weighed 0 beyond the edge
+    return (
+        torch.from_numpy(columns.reshape(-1)).to(device),
+        torch.from_numpy(weights).to(device),
+    )
+
+
+def _taps(size: int, length: float, width: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The first input pixel of every output pixel, and the weights (width, taps) from there on."""
+    scale = length / width
+    stretch = max(scale, 1.0)
+    reach = _LOBES * stretch
+    centre = (np.arange(width) + 0.5) * scale
+    first = np.maximum(np.trunc(centre - reach + 0.5), 0).astype(np.int64)
+    last = np.minimum(np.trunc(centre + reach + 0.5), size).astype(np.int64)
+    pixel = first[:, None] + np.arange(2 * math.ceil(reach) + 1)
+    away = (pixel - centre[:, None] + 0.5) / stretch
+    weights = np.where(np.abs(away) < _LOBES, np.sinc(away) * np.sinc(away / _LOBES), 0.0)
+    weights[pixel >= last[:, None]] = 0
+    weights /= weights.sum(axis=1, keepdims=True)
+    fixed = np.trunc(weights * 2**_WEIGHT_BITS + np.copysign(0.5, weights))
+    return first, fixed / 2**_WEIGHT_BITS

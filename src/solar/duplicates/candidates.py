@@ -18,10 +18,10 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from solar.arrays import RowNumbers
 from solar.describe.progress import Progress, counted
-from solar.duplicates.blas_threads import one_core_each
 from solar.duplicates.crop_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
 from solar.duplicates.orientations import ALIKE, WAYS, along, laid
 from solar.duplicates.small_pictures import SmallPictures
@@ -199,7 +199,8 @@ def _parts(
     spans = list(pairwise(edges))
     blocks = [spans[at : at + _PHOTOS] for at in range(0, len(spans), _PHOTOS)]
     advance = counted(progress, "Looking for parts", len(spans))
-    with one_core_each(), ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+    # Threads that share the cores of each product wait for each other: twice the processor's time.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
         for block, some in zip(blocks, threads.map(look, blocks), strict=True):
             marked[some] = True
             advance(len(block))

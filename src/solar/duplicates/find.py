@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from solar import __version__
 from solar.describe.progress import Progress, counted
-from solar.duplicates.blas_threads import one_core_each
 from solar.duplicates.candidates import DuplicateCandidates, candidates
 from solar.duplicates.groups import groups_of, photo_facts
 from solar.duplicates.relation import SETTINGS, PhotoComparer
@@ -202,8 +202,8 @@ def _decided(
     try:
         with (
             file.open("a+b") as out,
-            one_core_each(),
-            ThreadPoolExecutor(os.cpu_count() or 1) as threads,
+            threadpool_limits(1, user_api="blas"),  # threads of a shared product wait by spinning
+            ThreadPoolExecutor(os.cpu_count()) as threads,
         ):
             done = _resumed(out)
             advance = counted(progress, "Deciding", len(pairs), done)

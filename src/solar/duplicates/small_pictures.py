@@ -155,7 +155,7 @@ def _read(missing: Sequence[tuple[str, bytes]], find: Finder) -> Iterator[npt.ND
         except SolarError:
             return None
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
         for first in range(0, len(missing), _BLOCK):
             some = missing[first : first + _BLOCK]
             block = np.zeros(len(some), _RECORD)

@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from html import escape
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TextIO
 from urllib.parse import quote
 
@@ -23,7 +23,6 @@ from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Roots, load
 from solar.show.search_page import data_address
-from solar.web.module_bundle import bundle
 
 # Read as files: the page has the looks and the scripts of the web app, and none of its server.
 _STATIC = Path(__file__).parents[1] / "web" / "static"
@@ -128,3 +127,46 @@ class _PagePhotos:
             self._inside += 1
             return data_address(image)
         return None
+
+
+_IMPORT = re.compile(r"^import (\{[^}]*\}|\* as \w+) from \"([^\"]+)\";\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+
+
+def bundle(folder: Path, entry: str) -> str:
+    """A module and all that it imports, each once, in a function of its own.
+
+    Args:
+        folder: Where the modules are.
+        entry: The one to run, by its path below. Modules import names in braces or `* as` one, with
+            relative paths, and export what they declare.
+    """
+    done: dict[str, str] = {}
+    _add(folder, PurePosixPath(entry), done)
+    return "const modules = {};\n" + "".join(done.values())
+
+
+def _add(folder: Path, name: PurePosixPath, done: dict[str, str]) -> None:
+    text = (folder / name).read_text(encoding="utf-8")
+    wanted = {path: _resolved(name.parent / path) for _, path in _IMPORT.findall(text)}
+    for other in wanted.values():
+        if str(other) not in done:
+            _add(folder, other, done)
+
+    def given(found: re.Match[str]) -> str:
+        names = found[1].removeprefix("* as ").replace(" as ", ": ")
+        return f'const {names} = modules["{wanted[found[2]]}"];\n'
+
+    exported = ", ".join(_EXPORT.findall(text))
+    body = _EXPORT.sub("", _IMPORT.sub(given, text))
+    done[str(name)] = f'modules["{name}"] = (() => {{\n{body}return {{ {exported} }};\n}})();\n'
+
+
+def _resolved(path: PurePosixPath) -> PurePosixPath:
+    parts: list[str] = []
+    for part in path.parts:
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return PurePosixPath(*parts)

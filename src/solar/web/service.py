@@ -19,12 +19,9 @@ from solar.ranking.rerank import METHODS, Reranker
 from solar.storage.types import Hit, Photo
 from solar.web.api import schemas
 from solar.web.api.adding import Adder
-from solar.web.api.albums import Albums
-from solar.web.api.duplicate_review import Reviewer
-from solar.web.api.explaining import Explainer
-from solar.web.api.facets import Facets
-from solar.web.api.filtering import Browser, BrowseRequest, photo_filter, sorted_hits
-from solar.web.api.inspection import Attention, Explorer, Matching
+from solar.web.api.filtering import Browser, BrowseRequest, Facets, photo_filter, sorted_hits
+from solar.web.api.inspection import Attention, Explainer, Explorer, Matching
+from solar.web.api.reports import Albums, Reviewer
 from solar.web.api.searching import Searcher, StageResult
 from solar.web.api.updating import Follower, Jobs, Remover, Updater, without_places
 from solar.web.cache import Cache
@@ -128,7 +125,7 @@ class Service:
         self.explorer = Explorer(index)
         self.browser = Browser(self.collection)
         self.facets = Facets(self.collection)
-        self.reviewer = Reviewer(settings.duplicates, settings.name, self._named_addresses)
+        self.reviewer = Reviewer(settings.duplicates, self._named_addresses)
         self.albums = Albums(settings.groups, self._named_addresses)
         self.jobs, self._changes = Jobs(), 0
         self.adder = Adder(

@@ -19,9 +19,8 @@ from solar.errors import SolarError
 from solar.images import Box
 from solar.ranking.rerank import chosen
 from solar.web.api import schemas
-from solar.web.api.albums import TYPES, Album, AlbumPage, ExportForm
-from solar.web.api.duplicate_review import GroupPage, Kind, ReportOverview
-from solar.web.api.explaining import (
+from solar.web.api.filtering import MOST, SORTED, BrowseRequest, FacetsAnswer, photo_filter
+from solar.web.api.inspection import (
     RegionAnswer,
     RegionRequest,
     WhyAnswer,
@@ -29,8 +28,15 @@ from solar.web.api.explaining import (
     answered,
     explained,
 )
-from solar.web.api.facets import MOST, FacetsAnswer
-from solar.web.api.filtering import SORTED, BrowseRequest, photo_filter
+from solar.web.api.reports import (
+    TYPES,
+    Album,
+    AlbumPage,
+    ExportForm,
+    GroupPage,
+    Kind,
+    ReportOverview,
+)
 from solar.web.api.schemas import PhotoId
 from solar.web.api.searching import StageResult, Wanted, depth_for
 from solar.web.api.updating import RemoveAnswer, RemoveRequest
@@ -182,7 +188,7 @@ def create_router(service: Service) -> APIRouter:
     @router.get("/duplicates")
     async def duplicates() -> ReportOverview:
         """Summarise the report of duplicates, if the server has one."""
-        return await service.threads.run(service.reviewer.overview)
+        return await service.threads.run(service.reviewer.overview, service.settings.name)
 
     @router.get("/duplicates/groups")
     async def groups(

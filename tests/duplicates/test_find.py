@@ -141,7 +141,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_groups(
             raise StoppedError
 
     shutil.rmtree(index / "local", ignore_errors=True)
-    readable = PhotoComparer.photo
+    readable = PhotoComparer._photo
 
     def unreadable(comparer: PhotoComparer, name: str) -> object:
         if name == "00.png":
@@ -149,7 +149,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_groups(
         return readable(comparer, name)
 
     with monkeypatch.context() as away:
-        away.setattr(PhotoComparer, "photo", unreadable)
+        away.setattr(PhotoComparer, "_photo", unreadable)
         with pytest.raises(StoppedError):
             list(solar.duplicates(index, work=tmp_path / "work", progress=watch))
     torn = next(iter((tmp_path / "work").glob("relations-*")), None)

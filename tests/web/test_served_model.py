@@ -73,6 +73,6 @@ def test_the_encoder_is_waited_for(home: Home) -> None:
 def test_another_network_than_the_indexs_is_no_encoder(home: Home) -> None:
     with (
         Index.open(home / "model.solar", model=str(home / "other.safetensors")) as index,
-        pytest.raises(SolarError, match="made with another model"),
+        pytest.raises(SolarError, match="model"),
     ):
         index.describe(np.zeros((20, 20, 3), np.uint8))

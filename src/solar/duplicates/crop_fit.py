@@ -81,13 +81,13 @@ def _fitted(wholes: Floats, cells: Floats, boxes: Floats) -> tuple[Floats, Float
     Lucas and Kanade (1981): the change of the cells when the window moves or grows is measured by
     nudging it; least squares explain the difference by that, after brightness and contrast.
     """
-    n = len(wholes)
+    n, side = len(wholes), wholes.shape[-1]
     target = cells.reshape(n, -1)
     sizes = boxes[:, 2:].copy()
     centres: Floats = boxes[:, :2] + sizes / np.float32(2)
     best_cut, best = np.zeros_like(cells), np.full(n, -2.0, np.float32)
     for step in range(_STEPS + 1):
-        across, down = (_lines(centres[:, axis], sizes[:, axis], wholes) for axis in (0, 1))
+        across, down = (_lines(centres[:, axis], sizes[:, axis], side) for axis in (0, 1))
         rows = down @ wholes
         cut = (rows @ across.transpose(0, 2, 1)).astype(np.float32)
         fit = _correlation(cut.reshape(n, -1), target)
@@ -99,7 +99,7 @@ def _fitted(wholes: Floats, cells: Floats, boxes: Floats) -> tuple[Floats, Float
         changes: list[Floats] = []
         for axis in (0, 1):
             for move, grow in ((_NUDGE, 0.0), (0.0, _NUDGE)):
-                lines = _lines(centres[:, axis] + move, sizes[:, axis] + grow, wholes)
+                lines = _lines(centres[:, axis] + move, sizes[:, axis] + grow, side)
                 moved = rows @ lines.transpose(0, 2, 1) if axis == 0 else lines @ columns
                 change = (moved - cut).reshape(n, -1) / np.float32(_NUDGE)
                 changes.append(change.astype(np.float32))
@@ -121,15 +121,23 @@ def _least_squares(cut: Floats, changes: list[Floats], target: Floats) -> Floats
     return moves
 
 
-def _lines(centre: Floats, size: Floats, pictures: Floats) -> Floats:
-    """(n, 16, side): the share of every pixel in each of the cells of a window."""
-    side = pictures.shape[-1]
+def _lines(centre: Floats, size: Floats, side: int) -> Floats:
+    """(n, 16, side): the share of every pixel in each of the cells of windows."""
     steps = np.arange(_CELLS + 1, dtype=np.float32) / _CELLS - np.float32(0.5)
-    edges = (centre[:, None] + size[:, None] * steps) * side
-    pixels = np.arange(side, dtype=np.float32)
-    low, high = edges[:, :-1, None], edges[:, 1:, None]
+    return _shares((centre[:, None] + size[:, None] * steps) * side, side)
+
+
+def _cell_lines(at: float, size: float, side: int) -> Floats:
+    """(8, side): the share of every pixel in each of the cells from `at` on."""
+    return _shares((at + size * np.arange(CELLS + 1) / CELLS) * side, side)
+
+
+def _shares(edges: npt.NDArray[np.floating], side: int) -> Floats:
+    """(…, n, side): the share of every pixel in each of the cells between edges (…, n + 1)."""
+    pixels = np.arange(side, dtype=edges.dtype)
+    low, high = edges[..., :-1, None], edges[..., 1:, None]
     share = np.clip(np.minimum(high, pixels + 1) - np.maximum(low, pixels), 0, None)
-    lines: Floats = (share / np.maximum(share.sum(axis=2, keepdims=True), 1e-6)).astype(np.float32)
+    lines: Floats = (share / np.maximum(share.sum(axis=-1, keepdims=True), 1e-6)).astype(np.float32)
     return lines
 
 
@@ -222,13 +230,3 @@ def _sizes() -> list[tuple[float, float, int, int]]:
                 steps = (np.ceil((1 - one) / (_STEP * size)) for one in (high, wide))
                 sizes.append((wide, high, *(int(one) + 1 for one in steps)))
     return sizes
-
-
-def _cell_lines(at: float, size: float, side: int) -> Floats:
-    """(8, side): the share of every pixel in each of the cells from `at` on."""
-    edges = (at + size * np.arange(CELLS + 1) / CELLS) * side
-    pixels = np.arange(side)
-    low, high = edges[:-1, None], edges[1:, None]
-    share = np.clip(np.minimum(high, pixels + 1) - np.maximum(low, pixels), 0, None)
-    lines: Floats = (share / share.sum(axis=1, keepdims=True)).astype(np.float32)
-    return lines

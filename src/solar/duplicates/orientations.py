@@ -48,11 +48,8 @@ def laid(pictures: npt.NDArray[Number], way: int) -> npt.NDArray[Number]:
 
 def laid_photo(image: Image.Image, way: int) -> Image.Image:
     """A photo in one of the ways."""
-    if way >= 4:
-        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    turn = {1: Image.Transpose.ROTATE_90, 2: Image.Transpose.ROTATE_180}
-    turn[3] = Image.Transpose.ROTATE_270
-    return image.transpose(turn[way % 4]) if way % 4 else image
+    pixels = np.asarray(image)
+    return Image.fromarray(np.rot90(pixels[:, ::-1] if way >= 4 else pixels, way % 4))
 
 
 def way_matrix(way: int) -> npt.NDArray[np.float64]:

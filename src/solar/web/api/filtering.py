@@ -22,22 +22,22 @@ from solar.web.photos import Collection
 from solar.web.problems import WebError
 
 SORTED = 1000
-"""How many of the best hits are put into another order."""
+"""Number of the best hits that are sorted."""
 
-# As many as Python reads as a number without complaint.
+# int() rejects very long numbers.
 _DIGITS = re.compile(r"([0-9]{1,300})")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class PhotoFilter:
-    """What alone may be found.
+    """Conditions on photos.
 
     Attributes:
-        name: Part of the path, in either case.
-        label: What the photo shows, where folders say so.
-        where: Conditions, as of `solar search --where`.
-        root: The name of the root that it is below, empty for the one without.
+        name: Part of the path, case-folded.
+        label: The label, if folders are labels.
+        where: Conditions, as for `solar search --where`.
+        root: The name of its root, empty for the one without a name.
     """
 
     name: str = ""
@@ -46,7 +46,7 @@ class PhotoFilter:
     root: str | None = None
 
     def passes(self, collection: Collection, path: str) -> bool:
-        """Whether a photo may be found by its path alone; `where` is not looked at."""
+        """Whether a photo passes by its path alone; `where` is not checked."""
         return (
             self.name in path.casefold()
             and (self.label is None or collection.label(path) == self.label)
@@ -54,12 +54,12 @@ class PhotoFilter:
         )
 
     def holds(self, collection: Collection, photo: Photo) -> bool:
-        """Whether a photo may be found."""
+        """Whether a photo passes."""
         by_path = self.passes(collection, photo.path)
         return by_path and all(condition.holds(photo) for condition in self.where)
 
     def conditions(self, collection: Collection) -> Where:
-        """What the index itself can look at: `where`, and how paths start."""
+        """Conditions that the index itself can check: `where`, and path prefixes."""
         starts = [f"{self.label}/"] if self.label is not None and collection.flat else []
         starts += [f"{self.root}{MARK}"] if self.root else []
         return (*self.where, *(Condition("path", "=", start) for start in starts))
@@ -72,7 +72,7 @@ def photo_filter(
     where: Sequence[str],
     root: str | None,
 ) -> PhotoFilter:
-    """What a visitor asked for; a SolarError or WebError says what is not understood."""
+    """The filter of a request; a SolarError or WebError if a value is invalid."""
     known = [one.name for one in collection.index.roots.roots]
     if root is not None and root not in known:
         named = ", ".join(repr(one) for one in known) or "none, as there are no roots"
@@ -83,7 +83,7 @@ def photo_filter(
 def sorted_hits(
     hits: Iterable[tuple[int, Hit]], order: HitOrder | None, photo: Callable[[str], Photo]
 ) -> list[tuple[int, Hit]]:
-    """Ranks and hits in another order; equal ones stay by rank."""
+    """Ranks and hits in another order; ties stay by rank."""
     if order is None:
         return list(hits)
     if order == "similarity":
@@ -94,7 +94,7 @@ def sorted_hits(
 
 
 def sorted_photos(items: Iterable[T], order: KnownOrder, photo: Callable[[T], Photo]) -> list[T]:
-    """Items in the order of their photos; those without a capture time last, where that counts."""
+    """Items in the order of their photos; those without a capture time last."""
     if order == "name":
         return sorted(items, key=lambda item: _numbered(photo(item).path))
 
@@ -106,7 +106,7 @@ def sorted_photos(items: Iterable[T], order: KnownOrder, photo: Callable[[T], Ph
 
 
 def _numbered(path: str) -> list[str | int]:
-    """What puts `2.jpg` before `10.jpg`: texts and numbers in turn."""
+    """A key that sorts `2.jpg` before `10.jpg`."""
     parts = _DIGITS.split(path.casefold())
     return [int(part) if at % 2 else part for at, part in enumerate(parts)]
 
@@ -130,7 +130,7 @@ class BrowseRequest(Asked):
 
 
 class Browser:
-    """Selects photos, and keeps what was selected for those who scroll on."""
+    """Selects photos, and caches selections for visitors who scroll."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
@@ -141,7 +141,7 @@ class Browser:
     def select(
         self, only: PhotoFilter, order: KnownOrder | None, offset: int, limit: int
     ) -> tuple[int, list[int]]:
-        """How many photos pass, and the numbers of some, which another visitor may just remove."""
+        """The number of photos that pass, and the numbers of some."""
         collection = self._collection
         if only == PhotoFilter() and order is None and collection.gapless:
             total = len(collection)
@@ -167,8 +167,8 @@ class Browser:
 MOST = 200
 """Folders and tags in one answer."""
 
-# A count takes about a second for a million photos. While photos are being added, no more than this
-# part of the time goes into counting.
+# Counting a million photos takes about a second. While photos are being added, at most this share
+# of the time is spent on it.
 _SHARE = 0.05
 
 
@@ -203,7 +203,7 @@ class FacetsAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class _Counted:
-    """An answer without its folders and tags, these, and until when they will do."""
+    """An answer without folders and tags, these, and the time until which they are used."""
 
     revision: int
     until: float
@@ -213,7 +213,7 @@ class _Counted:
 
 
 class Facets:
-    """Counts the photos of a collection once for every state of it, or less often."""
+    """Counts the photos of a collection once per revision, or less often."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
@@ -221,7 +221,7 @@ class Facets:
         self._counted: _Counted | None = None
 
     def answer(self, search: str | None = None, limit: int = MOST) -> FacetsAnswer:
-        """What there is to filter by; only folders and tags that have a text in their names."""
+        """The values to filter by; only folders and tags whose names contain a text."""
         with self._lock:  # one visitor counts, others wait for it
             kept = self._counted
             revision = self._collection.revision
@@ -276,7 +276,7 @@ def _count(collection: Collection) -> _Counted:
 
 
 def _outwards(folder: str) -> list[str]:
-    """A folder and those around it, below its root, each with a slash at its end."""
+    """A folder and its parents below its root, each with a slash at the end."""
     root, mark, below = folder.partition(MARK)
     if not mark:
         # `camera//1.jpg` lies right below its root, and its folder is `camera/`.

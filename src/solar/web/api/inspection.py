@@ -38,17 +38,17 @@ _MATCH_BYTES = 32 * 2**20
 
 
 class Attention(MadeOnce["AttentionSource"]):
-    """Attention maps of photos whose shorter side is brought to `size` pixels."""
+    """Attention maps of photos resized to a shorter side of `size` pixels."""
 
     def __init__(self, network: NetworkThread, budget: int, size: int) -> None:
         super().__init__(budget, lambda one: one.nbytes)
         self._network, self._size = network, size
 
     async def source(self, photo: VisiblePhoto, model: ServedModel) -> tuple[AttentionSource, bool]:
-        """What the attention maps of a photo are made of, and whether it was there already.
+        """The source of a photo's attention maps, and whether it was cached.
 
-        A WebError if too much is waiting, a SolarError if the photo cannot be read, or the model
-        has no attention.
+        A WebError if the queue is full, a SolarError if the photo cannot be read, or the model has
+        no attention.
         """
         from solar.show.attention_source import AttentionSource
 
@@ -62,7 +62,7 @@ class Attention(MadeOnce["AttentionSource"]):
 
 
 class Matching(MadeOnce["tuple[Matches, float]"]):
-    """What two photos have in common, and the seconds that finding it took."""
+    """Keypoint matches of two photos, and the seconds they took."""
 
     def __init__(self, threads: Threads) -> None:
         super().__init__(_MATCH_BYTES, _match_size)
@@ -71,7 +71,7 @@ class Matching(MadeOnce["tuple[Matches, float]"]):
     async def match(
         self, a: VisiblePhoto, b: VisiblePhoto, box: Box | None
     ) -> tuple[tuple[Matches, float], bool]:
-        """Matches, as a search that verifies finds them, and whether they were there already.
+        """Matches, as for verification, and whether they were cached.
 
         A SolarError if a photo cannot be read, the box misses it, or OpenCV is not installed.
         """
@@ -94,7 +94,7 @@ def _match_size(pair: tuple[Matches, float]) -> int:
 
 
 class Explorer:
-    """The map of an index, made in the background when it is first asked for."""
+    """The map of an index, computed in the background on the first request."""
 
     def __init__(self, index: PhotoIndex) -> None:
         self._index = index
@@ -104,13 +104,13 @@ class Explorer:
 
     @property
     def seconds(self) -> float:
-        """For how long the map has been made."""
+        """Seconds since the computation started."""
         return perf_counter() - self._since
 
     def ask(self, revision: int) -> CollectionMap | None:
-        """The map, or None while it is being made; made anew for another revision of the photos.
+        """The map, or None while it is being computed; again for another revision.
 
-        A SolarError where photos have no vectors.
+        A SolarError if photos have no vectors.
         """
         from solar.show.collection_map import map_index
 
@@ -122,7 +122,7 @@ class Explorer:
             return None
         done = self._task
         if done.exception() is not None:
-            self._task = None  # the next who asks tries again
+            self._task = None  # the next request tries again
         return done.result()
 
 
@@ -189,7 +189,7 @@ class RegionAnswer(BaseModel):
 
 
 class Explainer(MadeOnce["LocatedDescriptor"]):
-    """What the regions of photos add to their descriptors; two photos make an explanation."""
+    """Contributions of regions to descriptors; two photos make an explanation."""
 
     def __init__(self, network: NetworkThread, budget: int) -> None:
         super().__init__(budget, lambda one: one.nbytes)
@@ -204,11 +204,10 @@ class Explainer(MadeOnce["LocatedDescriptor"]):
         box: Box | None = None,
         attention: bool = True,
     ) -> tuple[Explanation, bool]:
-        """Why A, or a box in it, is similar to B, and whether both were there already.
+        """Why A, or a box in it, is similar to B, and whether both were cached.
 
-        The similarity is that of a search with this model. A WebError if too much is waiting, a
-        SolarError if a photo cannot be read, the box misses it, the model pools in a way that
-        cannot be split, or has no attention to leave out.
+        A WebError if the queue is full, a SolarError if a photo cannot be read, the box misses it,
+        or the model pools in a way that cannot be split, or has no attention to leave out.
         """
         from solar.models.contributions import check_splits, locate
         from solar.show.explanation import Explanation
@@ -241,7 +240,7 @@ class Explainer(MadeOnce["LocatedDescriptor"]):
 def explained(
     photos: Sequence[schemas.PhotoInfo], found: Explanation, cached: bool, started: float
 ) -> WhyAnswer:
-    """What a visitor gets of an explanation of these two photos."""
+    """The answer with an explanation of these two photos."""
     a, b = (
         ExplainedPhoto(
             # An index may not know how large a photo is.
@@ -271,7 +270,7 @@ def explained(
 def answered(
     asked: RegionRequest, found: Explanation, cached: bool, started: float
 ) -> RegionAnswer:
-    """What a visitor gets who points at a region; a SolarError if it is not in the photo."""
+    """The answer for a region; a SolarError if it is not in the photo."""
     from solar.show.regions import region_at
 
     at = asked.x, asked.y

@@ -18,7 +18,7 @@ from starlette.formparsers import MultiPartException
 from solar.errors import SolarError
 from solar.images import Box
 from solar.ranking.rerank import chosen
-from solar.web.api import schemas
+from solar.web.api import schemas, updating
 from solar.web.api.filtering import MOST, SORTED, BrowseRequest, FacetsAnswer, photo_filter
 from solar.web.api.inspection import (
     RegionAnswer,
@@ -93,7 +93,10 @@ def create_router(service: Service) -> APIRouter:
     @router.post("/photos/remove")
     async def remove(asked: RemoveRequest) -> RemoveAnswer:
         """Remove photos from the index, if this server allows it; their files stay."""
-        return await service.remover.remove(asked.photos)
+        if not service.settings.writable:
+            raise WebError(403, "No photos can be removed here: start the server with --writable.")
+        changing = service.changing()
+        return await updating.remove(service.collection, asked.photos, service.slow, changing)
 
     @router.get("/photos/{id}")
     async def photo(id: _PictureId) -> schemas.PhotoDetails:
@@ -244,7 +247,9 @@ def create_router(service: Service) -> APIRouter:
     @router.get("/jobs/{id}")
     async def job(id: Annotated[str, Path(max_length=40)]) -> schemas.Job:
         """Get the progress of a job that adds photos or updates the collection."""
-        return service.jobs.get(id)
+        if (found := service.jobs.get(id)) is None:
+            raise WebError(404, "There is no such job.")
+        return found
 
     return router
 

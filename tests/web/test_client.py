@@ -127,7 +127,7 @@ def test_what_goes_wrong_is_one_sentence(address: str, home: Home) -> None:
         Client(address, TOKEN).search("gone.jpg")
     with pytest.raises(SolarError, match="refuses"):
         Client(address, TOKEN).search(b"no photo")
-    with pytest.raises(SolarError, match="k .* 0"):
+    with pytest.raises(SolarError, match=r"k .* 0"):
         Client(address, TOKEN).search("gone.jpg", k=0)
     for wrong in ("http://host:abc", "http://[::1", "ftp://host"):
         with pytest.raises(SolarError, match="address"):

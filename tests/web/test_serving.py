@@ -270,7 +270,7 @@ def test_the_page_may_be_asked_for_without_its_body(client: TestClient) -> None:
 def test_a_proxy_does_not_open_a_collection_to_everybody() -> None:
     behind = {"writable": True, "proxies": ("127.0.0.1",)}
     check_exposure("127.0.0.1", WebSettings(token="long enough", **behind))
-    with pytest.raises(SolarError, match="proxy.*`token=`"):
+    with pytest.raises(SolarError, match=r"proxy.*`token=`"):
         check_exposure("127.0.0.1", WebSettings(**behind))
 
 

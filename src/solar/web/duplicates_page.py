@@ -13,6 +13,7 @@ from contextlib import suppress
 from html import escape
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from posixpath import normpath
 from typing import Any, TextIO
 from urllib.parse import quote
 
@@ -35,14 +36,10 @@ _INSIDE, _SIDE = 500, 480
 def write_duplicates_page(
     path: str | Path, report: DuplicateReport, *, photos: str | Path | None = None
 ) -> None:
-    """Write a page on which a person goes through groups, and exports what was decided.
+    """Write a page to review groups on, and to export the decisions.
 
-    A SolarError if the disk is full or read-only. A photo that is not there any more is named only.
-
-    Args:
-        path: The page.
-        report: Its groups are taken one after the other.
-        photos: Where the photos are now; the place that the report names if not given.
+    `photos` is where the photos are, if they have moved since the report. Missing photos are only
+    named. A SolarError if the disk is full or read-only.
     """
     roots = report.roots.moved_to(photos)
     seen = _PagePhotos(roots, Path(path).absolute().parent)
@@ -134,12 +131,10 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", r
 
 
 def bundle(folder: Path, entry: str) -> str:
-    """A module and all that it imports, each once, in a function of its own.
+    """A module and everything that it imports, each once, in a function of its own.
 
-    Args:
-        folder: Where the modules are.
-        entry: The one to run, by its path below. Modules import names in braces or `* as` one, with
-            relative paths, and export what they declare.
+    `entry` is its path below the folder. Modules import names in braces or `* as` one, with
+    relative paths, and export what they declare.
     """
     done: dict[str, str] = {}
     _add(folder, PurePosixPath(entry), done)
@@ -148,7 +143,9 @@ def bundle(folder: Path, entry: str) -> str:
 
 def _add(folder: Path, name: PurePosixPath, done: dict[str, str]) -> None:
     text = (folder / name).read_text(encoding="utf-8")
-    wanted = {path: _resolved(name.parent / path) for _, path in _IMPORT.findall(text)}
+    wanted = {
+        path: PurePosixPath(normpath(name.parent / path)) for _, path in _IMPORT.findall(text)
+    }
     for other in wanted.values():
         if str(other) not in done:
             _add(folder, other, done)
@@ -160,13 +157,3 @@ def _add(folder: Path, name: PurePosixPath, done: dict[str, str]) -> None:
     exported = ", ".join(_EXPORT.findall(text))
     body = _EXPORT.sub("", _IMPORT.sub(given, text))
     done[str(name)] = f'modules["{name}"] = (() => {{\n{body}return {{ {exported} }};\n}})();\n'
-
-
-def _resolved(path: PurePosixPath) -> PurePosixPath:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == "..":
-            parts.pop()
-        else:
-            parts.append(part)
-    return PurePosixPath(*parts)

@@ -209,9 +209,7 @@ class Service:
             ),
             features=schemas.Features(
                 rerank=[
-                    schemas.MethodInfo(
-                        name=name, label=one.label, summary=one.summary, needs=one.needs
-                    )
+                    schemas.MethodInfo(name=name, **vars(one))
                     for name, one in _methods(index).items()
                 ],
                 usual=self.usual,

@@ -27,7 +27,7 @@ class WebSettings:
             are re-encoded at every size.
         device: The device that computes embeddings during an update, "cpu" or "cuda". Default:
             auto-detected.
-        token: Access token required from visitors; None admits everybody who can reach the
+        token: Access token required from visitors; None admits all who can reach the
             address.
         duplicates: A report of `solar duplicates` to review on the page.
         groups: A file of `solar groups` whose albums the page shows.

@@ -165,7 +165,7 @@ class Adder:
     async def _add(self, job: Job, uploads: Sequence[tuple[str, Path]]) -> None:
         """Describe some photos and index them at once, except those that the index has."""
         described: dict[str, tuple[str, Photo, Vectors]] = {}  # by content
-        again: list[tuple[str, str]] = []  # names and paths of what is there already
+        again: list[tuple[str, str]] = []  # names and paths of photos in the index
         written: list[Path] = []
         for name, file in uploads:
             try:

@@ -34,7 +34,7 @@ Addresses = Callable[[Sequence[str]], list[dict[str, str]]]
 @dataclass(frozen=True)
 class _OpenReport(Generic[G]):
     photos: int
-    heads: list[tuple[str, Any]]  # ids of groups, each with what is known of it
+    heads: list[tuple[str, Any]]  # id and kind, or number of photos, of each group
     packed: list[bytes]  # groups, about 200 bytes per pair
 
 

@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 
 
 NDJSON = "application/x-ndjson"
-_PictureId = Annotated[PhotoId, Path()]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+Limit = Annotated[int, Query(ge=1, le=200)]
+ShortId = Annotated[str, Path(max_length=40)]
 _JPEG: dict[int | str, dict[str, Any]] = {
     200: {"description": "The picture.", "content": {"image/jpeg": {}}}
 }
@@ -88,7 +90,7 @@ def create_router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MOST)] = MOST,
     ) -> FacetsAnswer:
         """List the folders, tags, roots and times to filter by."""
-        return await service.slow.run(service.facets.answer, search, limit)  # it counts at first
+        return await service.slow.run(service.facets.answer, search, limit)
 
     @router.post("/photos/remove")
     async def remove(asked: RemoveRequest) -> RemoveAnswer:
@@ -99,22 +101,22 @@ def create_router(service: Service) -> APIRouter:
         return await updating.remove(service.collection, asked.photos, service.slow, changing)
 
     @router.get("/photos/{id}")
-    async def photo(id: _PictureId) -> schemas.PhotoDetails:
+    async def photo(id: Annotated[PhotoId, Path()]) -> schemas.PhotoDetails:
         """Get all details of a photo."""
         return await service.threads.run(service.photo_details, id)
 
     @router.get("/photos/{id}/thumbnail", response_class=Response, responses=_JPEG)
-    async def thumbnail(id: _PictureId, w: Width = Width.SMALL) -> Response:
+    async def thumbnail(id: Annotated[PhotoId, Path()], w: Width = Width.SMALL) -> Response:
         """Get a thumbnail of a photo, upright and without its metadata."""
         return _jpeg(await service.picture(id, int(w)))
 
     @router.get("/photos/{id}/photo", response_class=Response, responses=_JPEG)
-    async def large(id: _PictureId) -> Response:
+    async def large(id: Annotated[PhotoId, Path()]) -> Response:
         """Get a photo with at most 1600 pixels on its longest side."""
         return _jpeg(await service.picture(id, LARGEST))
 
     @router.get("/photos/{id}/original", response_class=Response, responses=_JPEG)
-    async def full_size(id: _PictureId) -> Response:
+    async def full_size(id: Annotated[PhotoId, Path()]) -> Response:
         """Get a photo at full size: the file itself if this server allows downloads."""
         return await service.original(id)
 
@@ -132,17 +134,14 @@ def create_router(service: Service) -> APIRouter:
 
         With `Accept: application/x-ndjson`, the results of every stage come as one line each.
         """
-        photo = None
-        if asked.photo is not None:
-            photo = await service.threads.run(service.visible, asked.photo)
-        wanted = await service.threads.run(_wanted, service, asked, photo)
+        wanted = await service.threads.run(_wanted, service, asked)
         rankings = service.searcher.search(wanted)
         if NDJSON in request.headers.get("accept", ""):
-            lines = _lines(service, asked, photo, rankings)
-            first = await anext(lines)  # what can be refused is refused before the answer begins
+            lines = _lines(service, asked, wanted.photo, rankings)
+            first = await anext(lines)  # refusals come before the answer begins
             return StreamingResponse(_joined(service, first, lines), media_type=NDJSON)  # type: ignore[return-value]
         stages = [ranking async for ranking in rankings]
-        return await service.threads.run(service.page, asked, photo, stages[-1])
+        return await service.threads.run(service.page, asked, wanted.photo, stages[-1])
 
     @router.post("/attention")
     async def attention(asked: schemas.AttentionRequest) -> schemas.AttentionAnswer:
@@ -161,7 +160,7 @@ def create_router(service: Service) -> APIRouter:
         started = perf_counter()
         photos, found, cached = await _explain(service, asked)
         told = [service.photo_info(photo) for photo in photos]
-        # The strongest pairs are looked for among all, which takes longer than a search.
+        # Finding the strongest of all pairs takes longer than a search.
         return await service.slow.run(explained, told, found, cached, started)
 
     @router.post("/why/answers")
@@ -194,18 +193,14 @@ def create_router(service: Service) -> APIRouter:
         return await service.threads.run(service.reviewer.overview, service.settings.name)
 
     @router.get("/duplicates/groups")
-    async def groups(
-        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 25,
-        kind: Kind | None = None,
-    ) -> GroupPage:
+    async def groups(offset: Offset = 0, limit: Limit = 25, kind: Kind | None = None) -> GroupPage:
         """List groups of duplicates, page by page."""
         return await service.threads.run(service.reviewer.page, offset, limit, kind)
 
     @router.get("/albums")
     async def albums(
-        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 25,
+        offset: Offset = 0,
+        limit: Limit = 25,
         shown: Annotated[int, Query(ge=1, le=20)] = 4,
     ) -> AlbumPage:
         """List albums of photos of the same place, page by page, each with its first photos."""
@@ -220,11 +215,7 @@ def create_router(service: Service) -> APIRouter:
         return Response(text.encode("utf-8", "surrogateescape"), media_type=TYPES[form])
 
     @router.get("/albums/{id}")
-    async def one_album(
-        id: Annotated[str, Path(max_length=40)],
-        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    ) -> Album:
+    async def one_album(id: ShortId, offset: Offset = 0, limit: Limit = 50) -> Album:
         """Get an album and some of its photos."""
         return await service.threads.run(service.albums.album, id, offset, limit)
 
@@ -245,7 +236,7 @@ def create_router(service: Service) -> APIRouter:
         return schemas.JobStarted(job=service.updater.start())
 
     @router.get("/jobs/{id}")
-    async def job(id: Annotated[str, Path(max_length=40)]) -> schemas.Job:
+    async def job(id: ShortId) -> schemas.Job:
         """Get the progress of a job that adds photos or updates the collection."""
         if (found := service.jobs.get(id)) is None:
             raise WebError(404, "There is no such job.")
@@ -305,7 +296,7 @@ def _matched(
     )
 
 
-def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto | None) -> Wanted:
+def _wanted(service: Service, asked: schemas.SearchRequest) -> Wanted:
     only = asked.filter or schemas.Filter.model_construct()
     liked, unliked = (
         {photo.id: photo for photo in map(service.visible, photos)}
@@ -315,7 +306,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto 
         raise WebError(422, f"Photo {min(both)} is both liked and unliked: choose one of the two.")
     usual = asked.rerank is None
     return Wanted(
-        photo,
+        None if asked.photo is None else service.visible(asked.photo),
         service.model(asked.model),
         _box(asked.box),
         ([] if asked.text else service.usual) if usual else chosen(asked.rerank),
@@ -352,7 +343,7 @@ async def _joined(service: Service, first: str, rest: AsyncIterator[str]) -> Asy
     try:
         async for line in rest:
             yield line
-    except (SolarError, WebError) as error:  # too late for a status: the last line tells
+    except (SolarError, WebError) as error:  # too late for a status: a last line instead
         yield json.dumps({"error": service.told(error)}, ensure_ascii=False) + "\n"
 
 
@@ -386,13 +377,13 @@ def _sentence(error: Exception) -> str:
 
 
 def _shown(name: str) -> str:
-    """A file name to show: its last part, without letters that could mislead."""
+    """A file name to show: its last part, without control characters."""
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
     return "".join(c for c in last if c.isprintable())[:120] or "photo"
 
 
 def _upload(field: str, *, many: bool) -> dict[str, Any]:
-    """How a multipart body looks, for the description of the API."""
+    """The schema of a multipart body."""
     file = {"type": "string", "format": "binary"}
     value = {"type": "array", "items": file, "minItems": 1} if many else file
     schema = {"type": "object", "properties": {field: value}, "required": [field]}

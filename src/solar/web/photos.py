@@ -101,9 +101,10 @@ class Collection:
             self.roots = Roots.read(roots.stored())
             self._root_names = {root.name for root in self.index.roots.roots if root.name}
             depths = {(path.partition(MARK)[2] or path).count("/") for path in numbers}
-            self._flat = depths == {1} and not any(MARK in path for path in numbers)
             looks = depths == {1} and _share_folders(numbers)
             self.labelled = looks if self._labels is None else self._labels
+            marked = any(MARK in path for path in numbers)
+            self.label_is_prefix = self.labelled and depths == {1} and not marked
             self.revision += 1
 
     def numbers(self, paths: Sequence[str]) -> list[int | None]:
@@ -119,11 +120,6 @@ class Collection:
         folder = getattr(self.index.engine, "folder", None)
         roots = (*self.roots.roots, *self.index.roots.roots)
         return [*(root.path for root in roots), *([] if folder is None else [str(folder)])]
-
-    @property
-    def flat(self) -> bool:
-        """Whether a label's photos are those whose path starts with it."""
-        return self.labelled and self._flat
 
     def photo(self, number: int) -> Photo:
         """Facts of a photo, perhaps without its size; a WebError if there is none."""

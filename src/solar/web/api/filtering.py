@@ -60,7 +60,7 @@ class PhotoFilter:
 
     def conditions(self, collection: Collection) -> Where:
         """Conditions that the index itself can check: `where`, and path prefixes."""
-        starts = [f"{self.label}/"] if self.label is not None and collection.flat else []
+        starts = [f"{self.label}/"] if self.label is not None and collection.label_is_prefix else []
         starts += [f"{self.root}{MARK}"] if self.root else []
         return (*self.where, *(Condition("path", "=", start) for start in starts))
 

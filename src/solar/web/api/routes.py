@@ -135,13 +135,14 @@ def create_router(service: Service) -> APIRouter:
         With `Accept: application/x-ndjson`, the results of every stage come as one line each.
         """
         wanted = await service.threads.run(_wanted, service, asked)
+        photo = wanted.parts[0][0] if wanted.parts else None
         rankings = service.searcher.search(wanted)
         if NDJSON in request.headers.get("accept", ""):
-            lines = _lines(service, asked, wanted.photo, rankings)
+            lines = _lines(service, asked, photo, rankings)
             first = await anext(lines)  # refusals come before the answer begins
             return StreamingResponse(_joined(service, first, lines), media_type=NDJSON)  # type: ignore[return-value]
         stages = [ranking async for ranking in rankings]
-        return await service.threads.run(service.page, asked, wanted.photo, stages[-1])
+        return await service.threads.run(service.page, asked, photo, stages[-1])
 
     @router.post("/attention")
     async def attention(asked: schemas.AttentionRequest) -> schemas.AttentionAnswer:
@@ -306,9 +307,8 @@ def _wanted(service: Service, asked: schemas.SearchRequest) -> Wanted:
         raise WebError(422, f"Photo {min(both)} is both liked and unliked: choose one of the two.")
     usual = asked.rerank is None
     return Wanted(
-        None if asked.photo is None else service.visible(asked.photo),
+        [(service.visible(part.photo), _box(part.box)) for part in asked.parts],
         service.model(asked.model),
-        _box(asked.box),
         ([] if asked.text else service.usual) if usual else chosen(asked.rerank),
         photo_filter(service.collection, only.name_contains, only.label, only.where, only.root),
         only.min_score,
@@ -316,7 +316,6 @@ def _wanted(service: Service, asked: schemas.SearchRequest) -> Wanted:
         asked.include_self,
         only.min_probability,
         usual,
-        further=[(service.visible(part.photo), _box(part.box)) for part in asked.further],
         like=list(liked.values()),
         unlike=list(unliked.values()),
         text=(asked.text or "").strip() or None,

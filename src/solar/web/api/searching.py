@@ -37,9 +37,8 @@ _HIT_BYTES = 200
 class Wanted:
     """A query and the filters of its results."""
 
-    photo: VisiblePhoto | None  # None where there is a text alone
+    parts: Sequence[tuple[VisiblePhoto, Box | None]]  # none for a text alone
     model: ServedModel
-    box: Box | None = None
     rerank: Sequence[str] = ()  # names of methods, in order
     only: PhotoFilter = field(default_factory=PhotoFilter)
     least: float | None = None
@@ -47,15 +46,9 @@ class Wanted:
     include_self: bool = False  # an indexed photo is also found for itself
     min_probability: float | None = None
     usual: bool = False  # the default methods: skip those that cannot be used
-    further: Sequence[tuple[VisiblePhoto, Box | None]] = ()  # photos of the query beside the first
     like: Sequence[VisiblePhoto] = ()  # results that the visitor ticked
     unlike: Sequence[VisiblePhoto] = ()  # and crossed
     text: str | None = None
-
-    @property
-    def parts(self) -> list[tuple[VisiblePhoto, Box | None]]:
-        """All photos of the query, with their boxes."""
-        return [] if self.photo is None else [(self.photo, self.box), *self.further]
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -25,7 +25,7 @@ from solar.files import replacing
 from solar.images import Roots, load
 from solar.show.search_page import data_address
 
-# Read as files: the page has the looks and the scripts of the web app, and none of its server.
+# The page has the styles and scripts of the web app.
 _STATIC = Path(__file__).parents[1] / "web" / "static"
 _STYLES = ("base", "controls", "views", "duplicates")
 _SHOWN = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".avif"}
@@ -85,7 +85,7 @@ def _head(photos: int, script: str) -> str:
 
 
 def _data(out: TextIO, value: Any, attribute: str) -> None:
-    text = json.dumps(value, separators=(",", ":"))  # in ASCII: names may be no text
+    text = json.dumps(value, separators=(",", ":"))  # ASCII: names may be invalid Unicode
     # A name must not end the element that holds it.
     text = text.replace("<", "\\u003c")
     out.write(f'<script type="application/json" {attribute}>{text}</script>\n')
@@ -103,7 +103,7 @@ class _PagePhotos:
         self._inside = 0
 
     def addresses(self, name: str) -> dict[str, str | None]:
-        """What to show for a photo, and its path on this machine; None where there is none."""
+        """The picture of a photo, and its path on this machine; None if there is none."""
         source = self._roots.find(name)
         place = None if source is None else self._roots.absolute(name)
         if isinstance(source, Path) and source.suffix.lower() in _SHOWN:
@@ -111,7 +111,7 @@ class _PagePhotos:
         return {"photo": None if source is None else self._picture(source), "path": place}
 
     def _link(self, file: Path) -> str:
-        # Page and photos may be moved together where they lie together.
+        # Relative, so that page and photos can be moved together.
         if file.is_relative_to(self._folder):
             return quote(f"./{file.relative_to(self._folder).as_posix()}", errors="surrogateescape")
         return file.as_uri()

@@ -29,9 +29,9 @@ from solar.web.cache import Cache
 from solar.web.problems import WebError
 
 UPLOADS = "uploads"
-"""The folder, inside the photos' own, that added photos go to."""
+"""The folder for added photos, inside that of the photos."""
 
-# Folders whose photos show anything at all, so that no two of them match.
+# Folders whose photos show unrelated things.
 _UNLABELLED = {UPLOADS, "distractors"}
 
 
@@ -44,7 +44,7 @@ class VisiblePhoto:
     width: int
     height: int
     source: Path | bytes  # what `solar.images.load` takes
-    label: str | None = None  # what it shows, where that is known
+    label: str | None = None  # what it shows, if known
     indexed: bool = True  # whether the index has its vector
     version: str = ""  # changes when another photo takes its id
 

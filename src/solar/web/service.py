@@ -51,7 +51,7 @@ _POINTS = 20_000
 _FACTS = ("width", "height", "taken", "position", "camera", "tags")
 _PICTURES_WAITING = 512
 _JOBS = 200  # the latest, whose progress visitors can see
-_GUESSES = 1 / 6, 10  # wrong tokens a second and at once
+_GUESSES = 1 / 6, 10  # wrong tokens per second, and at once
 
 
 class Resources:
@@ -327,7 +327,7 @@ class Service:
         """The requested page of a ranking."""
         paths = [hit.path for hit in ranking.hits]
         numbers = zip(paths, self.collection.numbers(paths), strict=True)
-        # Another model's index may have photos that are gone here: pages count without them.
+        # Pages count without photos of another model's index that were removed from this one.
         known = {path: number for path, number in numbers if number is not None}
         there = [(rank, hit) for rank, hit in enumerate(ranking.hits, 1) if hit.path in known]
         ranked = sorted_hits(there, asked.sort, lambda p: self.collection.photo(known[p]))

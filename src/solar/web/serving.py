@@ -175,7 +175,7 @@ def photos_missing(roots: Roots, name: str) -> str | None:
 def _open_page(address: str) -> bool:
     try:
         browser = webbrowser.get()
-        # A text browser would take the terminal, and wait for a server that does not answer yet.
+        # A text browser would block the terminal and this server.
         return type(browser) is not webbrowser.GenericBrowser and browser.open(address)
     except webbrowser.Error:
         return False
@@ -230,7 +230,7 @@ def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -
         with suppress(NoIndexError):
             return need_vectors(Index.open(place, model=model))
         photos = scan_roots(index.roots.moved_to(settings.photos), known)
-        # What the index does not have is not compared, either.
+        # Only photos of the index are compared.
         photos = photos.select(n for n, name in enumerate(photos.names) if name in known)
     if not isinstance(engine, FolderStorage) or not photos:
         raise SolarError(

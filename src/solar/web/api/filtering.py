@@ -287,7 +287,7 @@ def _outwards(folder: str) -> list[str]:
 
 
 def _largest(counts: Mapping[str, int], wanted: str, limit: int) -> tuple[list[Facet], int]:
-    """Those with most photos, by name, and how many there are in all."""
+    """Those with most photos, ordered by name, and the total number."""
     found = [(name, n) for name, n in counts.items() if not wanted or wanted in name.casefold()]
     found.sort(key=lambda one: (-one[1], one[0]))
     chosen = sorted(found[:limit])

@@ -167,7 +167,7 @@ class Reviewer(_ReportFile[DuplicateGroup]):
         return ReviewedGroup(id=group.id, kind=kind, photos=photos, pairs=list(group.pairs))
 
     def _head(self, group: DuplicateGroup) -> tuple[str, str]:
-        "".join(photo.name for photo in group.photos).encode()  # a name that is no text has no JSON
+        "".join(photo.name for photo in group.photos).encode()  # JSON cannot hold other names
         return group.id, group.kind
 
 

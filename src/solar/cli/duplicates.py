@@ -65,9 +65,9 @@ def duplicates(
     --new photos.duplicates-new.json). Run it again to resume.
     """
     from solar.cli.skip_report import default_place, described_photos, how_to_look
-    from solar.duplicates import find as job
-    from solar.duplicates.report import COPIES
     from solar.index.build import working_folder
+    from solar.near_duplicates import find as job
+    from solar.near_duplicates.report import COPIES
 
     wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
     settings = job.DuplicateSettings(wanted, k, 0.7 if min_score is None else min_score, new)

@@ -159,8 +159,8 @@ def add(
     A new folder becomes part of the index: `solar index sync` then covers it.
     """
     from solar.cli.printing import photo_progress, warnings_as_sentences
-    from solar.duplicates.copy_lookup import without_copies
     from solar.index.add import add
+    from solar.near_duplicates.copy_lookup import without_copies
 
     with photo_progress() as shown, warnings_as_sentences():
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}

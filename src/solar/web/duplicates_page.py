@@ -19,10 +19,10 @@ from urllib.parse import quote
 
 from PIL import Image
 
-from solar.duplicates.report import DuplicateGroup, DuplicateReport
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Roots, load
+from solar.near_duplicates.report import DuplicateGroup, DuplicateReport
 from solar.show.search_page import data_address
 
 # The page has the styles and scripts of the web app.

@@ -141,7 +141,7 @@ def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, An
     An unreadable one is left out with a message to `say`.
     """
     from solar.albums.report import GroupReport
-    from solar.duplicates.report import DuplicateReport
+    from solar.near_duplicates.report import DuplicateReport
 
     if not is_folder(address):
         return {}

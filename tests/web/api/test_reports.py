@@ -11,8 +11,8 @@ from support.drawn_report import drawn_group, drawn_groups
 from support.web_visits import Home, Open, numbers
 
 from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
-from solar.duplicates.report import DuplicateReport
 from solar.errors import SolarError
+from solar.near_duplicates.report import DuplicateReport
 from solar.web.serving import found_reports
 from solar.web.settings import WebSettings
 

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, Field
 
 from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
-from solar.duplicates.report import DuplicateGroup, DuplicatePhoto, DuplicateReport, Relation
 from solar.errors import SolarError
 from solar.files import reading
 from solar.index.report_file import Report, ReportGroup
+from solar.near_duplicates.report import DuplicateGroup, DuplicatePhoto, DuplicateReport, Relation
 from solar.web.problems import WebError
 
 G = TypeVar("G", bound=ReportGroup)

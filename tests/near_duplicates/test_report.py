@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from solar.duplicates.report import (
+from solar.errors import SolarError
+from solar.images import Roots
+from solar.near_duplicates.report import (
     DuplicateGroup,
     DuplicatePhoto,
     DuplicateReport,
     Relation,
 )
-from solar.errors import SolarError
-from solar.images import Roots
 
 EYE = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 GROUPS = [

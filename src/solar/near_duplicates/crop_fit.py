@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from solar.duplicates.orientations import WAYS, WHOLE, best_way, laid, normal
+from solar.near_duplicates.orientations import WAYS, WHOLE, best_way, laid, normal
 
 Floats = npt.NDArray[np.float32]
 Pictures = npt.NDArray[np.uint8]

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from solar.duplicates.report import (
+from solar.images import load
+from solar.images.exif import exif_facts
+from solar.near_duplicates.report import (
     COPIES,
     KINDS,
     MOMENT,
@@ -23,8 +25,6 @@ from solar.duplicates.report import (
     DuplicatePhoto,
     Relation,
 )
-from solar.images import load
-from solar.images.exif import exif_facts
 
 _COPIED = re.compile(r"copy|kopie|copie|edit|small|thumb|resiz|crop|screenshot|\(\d+\)|~\d", re.I)
 _SIDE = 384

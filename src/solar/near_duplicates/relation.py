@@ -4,7 +4,7 @@ Where the small pictures of two photos agree in one of eight orientations, the p
 each other as a whole. Otherwise keypoints say how one lies in the other, and the pixels are
 compared there. Photos whose keypoints agree and whose pixels do not are two photos of one moment or
 one place. Where only the descriptors suggest a place, corners are matched before keypoints are
-detected (`solar.duplicates.orb_prefilter`).
+detected (`solar.near_duplicates.orb_prefilter`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,6 @@ import numpy.typing as npt
 from PIL import Image
 
 from solar.arrays import Doubles, Floats
-from solar.duplicates.axis_mapping import fit_axes, tilted
-from solar.duplicates.orb_prefilter import VOTES, Corners, corners, votes
-from solar.duplicates.orientations import WAYS, WORDS, laid_photo, way_matrix
-from solar.duplicates.pixel_compare import Agreement, Region, agreement, is_frame
-from solar.duplicates.report import COPIES, MOMENT, WHOLE, Mapping3x3, Relation
 from solar.errors import SolarError
 from solar.files import reading
 from solar.images import load, read_image
@@ -34,6 +29,11 @@ from solar.images.opening import Source, opened
 from solar.images.orientation import orientation_of, turned
 from solar.local.features import LocalFeatures
 from solar.matching.match import estimate, mutual_matches
+from solar.near_duplicates.axis_mapping import fit_axes, tilted
+from solar.near_duplicates.orb_prefilter import VOTES, Corners, corners, votes
+from solar.near_duplicates.orientations import WAYS, WORDS, laid_photo, way_matrix
+from solar.near_duplicates.pixel_compare import Agreement, Region, agreement, is_frame
+from solar.near_duplicates.report import COPIES, MOMENT, WHOLE, Mapping3x3, Relation
 from solar.ranking.verify import Verifier, VerifySettings
 
 SETTINGS = VerifySettings(keypoints=500, size=512)

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Vectors
-from solar.duplicates.crop_fit import PART, are_parts, best_windows, copy_ways, patterns
-from solar.duplicates.orientations import ALIKE, SHAPE, invariant
-from solar.duplicates.relation import SETTINGS, PhotoComparer
-from solar.duplicates.report import COPIES, KINDS, Relation
-from solar.duplicates.small_pictures import small_picture, small_pictures
 from solar.errors import SolarError
 from solar.images import ImageError, Photos, Source
 from solar.images.roots import expanded
+from solar.near_duplicates.crop_fit import PART, are_parts, best_windows, copy_ways, patterns
+from solar.near_duplicates.orientations import ALIKE, SHAPE, invariant
+from solar.near_duplicates.relation import SETTINGS, PhotoComparer
+from solar.near_duplicates.report import COPIES, KINDS, Relation
+from solar.near_duplicates.small_pictures import small_picture, small_pictures
 from solar.ranking.verify import index_verifier
 from solar.storage.protocol import Engine
 

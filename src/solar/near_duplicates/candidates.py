@@ -22,12 +22,12 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from solar.arrays import RowNumbers
 from solar.describe.progress import Progress, counted
-from solar.duplicates.crop_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
-from solar.duplicates.orientations import ALIKE, WAYS, along, laid
-from solar.duplicates.small_pictures import SmallPictures
 from solar.files import replacing
 from solar.index.embeddings import DescribedCollection
 from solar.index.neighbour_lists import NeighbourLists, neighbour_lists
+from solar.near_duplicates.crop_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
+from solar.near_duplicates.orientations import ALIKE, WAYS, along, laid
+from solar.near_duplicates.small_pictures import SmallPictures
 
 Floats = npt.NDArray[np.float32]
 

@@ -7,12 +7,12 @@ from PIL import Image
 from support.edited_photos import EXPECTED, TIMES, edited_index, edited_photos
 
 import solar
-from solar.duplicates import find as module
-from solar.duplicates.copy_lookup import CopyFinder
-from solar.duplicates.relation import PhotoComparer, mirrored_histograms
-from solar.duplicates.report import DuplicateGroup
 from solar.errors import SolarError
 from solar.index import Index
+from solar.near_duplicates import find as module
+from solar.near_duplicates.copy_lookup import CopyFinder
+from solar.near_duplicates.relation import PhotoComparer, mirrored_histograms
+from solar.near_duplicates.report import DuplicateGroup
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ import torch
 from support.edited_photos import edited_index, edited_photos
 
 from solar.describe import extract
-from solar.duplicates import copy_lookup
 from solar.errors import SolarError
 from solar.index import Index
 from solar.index.add import add
 from solar.index.build import build
 from solar.index.sync import sync
 from solar.models import RetrievalConfig, RetrievalNet, save
+from solar.near_duplicates import copy_lookup
 
 
 @pytest.fixture(scope="module")

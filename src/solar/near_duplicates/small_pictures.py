@@ -18,13 +18,13 @@ from PIL import Image
 
 from solar.arrays import RowNumbers
 from solar.describe.progress import Progress, counted
-from solar.duplicates.orientations import invariant
 from solar.errors import SolarError
 from solar.files import locked, make_folder, unwritable
 from solar.images import load
 from solar.images.opening import Source
 from solar.images.roots import Finder
 from solar.local.cache import file_identity, name_digest
+from solar.near_duplicates.orientations import invariant
 
 SIDE = 32
 """Pixels of a side of a small picture."""

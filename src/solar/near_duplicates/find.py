@@ -23,17 +23,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from solar import __version__
 from solar.describe.progress import Progress, counted
-from solar.duplicates.candidates import DuplicateCandidates, candidates
-from solar.duplicates.groups import groups_of, photo_facts
-from solar.duplicates.relation import SETTINGS, PhotoComparer
-from solar.duplicates.report import (
-    KINDS,
-    DuplicateGroup,
-    DuplicatePhoto,
-    DuplicateReport,
-    Relation,
-)
-from solar.duplicates.small_pictures import small_pictures
 from solar.errors import SolarError, and_more
 from solar.files import make_folder, regular, replacing, unwritable
 from solar.index.embeddings import (
@@ -46,6 +35,17 @@ from solar.index.embeddings import (
     split_options,
     working,
 )
+from solar.near_duplicates.candidates import DuplicateCandidates, candidates
+from solar.near_duplicates.groups import groups_of, photo_facts
+from solar.near_duplicates.relation import SETTINGS, PhotoComparer
+from solar.near_duplicates.report import (
+    KINDS,
+    DuplicateGroup,
+    DuplicatePhoto,
+    DuplicateReport,
+    Relation,
+)
+from solar.near_duplicates.small_pictures import small_pictures
 from solar.sfm.pair_verification import verifier_of
 
 _BLOCK = 128  # pairs that a stop costs at the most

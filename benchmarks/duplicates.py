@@ -43,7 +43,7 @@ from lib.memory import PeakMemory, own_memory
 from lib.photo_edits import DEEPER, EDITS, quality
 from PIL import Image
 
-from solar.duplicates.report import COPIES, DuplicateGroup, DuplicateReport
+from solar.near_duplicates.report import COPIES, DuplicateGroup, DuplicateReport
 
 Pairs = set[tuple[str, str]]
 BITS = 64
@@ -242,9 +242,9 @@ def frames(options: argparse.Namespace) -> dict[str, Any]:
 
 def large(options: argparse.Namespace) -> dict[str, Any]:
     """Time and memory of a large collection, and of one more photo."""
-    from solar.duplicates.copy_lookup import CopyFinder
     from solar.index import Index
     from solar.index.index import need_vectors
+    from solar.near_duplicates.copy_lookup import CopyFinder
 
     store = extracted(options.photos, options)
     report, cost = grouped(store, options.folder / "large.json")

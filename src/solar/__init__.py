@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from solar.albums.groups import groups as groups
     from solar.describe import Store as Store
     from solar.describe import extract as extract
-    from solar.duplicates.find import duplicates as duplicates
     from solar.errors import SolarError as SolarError
     from solar.evaluation import evaluate as evaluate
     from solar.index import Index as Index
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from solar.models import convert as convert
     from solar.models import load as load
     from solar.models import save as save
+    from solar.near_duplicates.find import duplicates as duplicates
     from solar.sfm.pairs import pairs as pairs
     from solar.show.attention_maps import attention as attention
     from solar.show.explanation import explain as explain
@@ -46,7 +46,7 @@ else:
         "attention": "solar.show.attention_maps",
         "build": "solar.index.build",
         "convert": "solar.models",
-        "duplicates": "solar.duplicates.find",
+        "duplicates": "solar.near_duplicates.find",
         "evaluate": "solar.evaluation",
         "explain": "solar.show.explanation",
         "extract": "solar.describe",

@@ -20,14 +20,14 @@ from solar.errors import SolarError
 if TYPE_CHECKING:
     from solar.storage.types import Hit
 
-_PAGE = 200  # the most hits that one request gives
-_REMOVED = 1000  # the most photos that one request removes
+_PAGE = 200  # maximum hits per request
+_REMOVED = 1000  # maximum photos per request
 _ATTEMPTS, _PATIENCE = 3, 30.0
-_MOST = 1 << 28  # bytes of an answer
+_MOST = 1 << 28  # maximum bytes of an answer
 
 
 class _OneServer(request.HTTPRedirectHandler):
-    """Goes on to another address of the same server only: no other may learn the token."""
+    """Follows redirects within one server only: no other may learn the token."""
 
     def redirect_request(
         self,
@@ -138,9 +138,9 @@ class Client:
 
         Only photos with a label, or with a text in their names; or the photo with a `name`.
         """
-        wanted = {"offset": offset, "limit": limit, "label": label, "search": search or None}
-        wanted["name"] = name
-        given = parse.urlencode({key: value for key, value in wanted.items() if value is not None})
+        wanted = {"label": label, "search": search or None, "name": name}
+        wanted = {key: value for key, value in wanted.items() if value is not None}
+        given = parse.urlencode({"offset": offset, "limit": limit, **wanted})
         return cast("ServerPage", self._ask("GET", f"photos?{given}", None, "photos"))
 
     def photo(self, id: str) -> ServerDetails:
@@ -164,8 +164,7 @@ class Client:
         """Search with a photo, a part of it, or a text.
 
         Args:
-            photo: A file or its content, which is uploaded, or a photo or hit that the server
-                returned.
+            photo: A file or its content, which is uploaded, or a photo or hit from the server.
             k: Number of results.
             text: What the photos show, in words.
             box: The part of the photo to search with: x1, y1, x2, y2 in pixels of the upright
@@ -174,8 +173,7 @@ class Client:
                 `model`, `include_self`; `filter={"where": ["tag=night"]}` takes conditions.
 
         Returns:
-            Hits as of `solar.Index.search`, whose `photo` says what is known of each; the other
-            methods take them in place of photos.
+            Hits as of `solar.Index.search`, with details in `photo`; the other methods accept them.
         """
         if k < 1:
             raise SolarError(f"k must be 1 or more, not {k}.")
@@ -197,8 +195,7 @@ class Client:
 
     def facets(self, search: str = "") -> dict[str, Any]:
         """Folders, tags, roots and times to filter by; only those with a text in their names."""
-        given = parse.urlencode({"search": search} if search else {})
-        return self._ask("GET", f"facets?{given}", None, "folders", "tags")
+        return self._ask("GET", f"facets?search={parse.quote(search)}", None, "folders", "tags")
 
     def remove(self, photos: Sequence[ServerPhoto | Hit]) -> int:
         """Remove photos from the index, if the server allows it; their files stay.
@@ -359,7 +356,7 @@ def _read(photo: str | Path | bytes) -> tuple[str, bytes]:
 
 
 def _quoted(name: str) -> str:
-    """A file's name inside a heading, as browsers write it."""
+    """A file's name inside a multipart heading, as browsers write it."""
     for letter in '"\r\n':
         name = name.replace(letter, parse.quote(letter))
     return name

@@ -11,10 +11,10 @@ from support.edited_photos import edited_index, edited_photos
 from support.running import command, environment, solar
 
 from solar.cli import app
-from solar.duplicates.report import DuplicateReport
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index
+from solar.near_duplicates.report import DuplicateReport
 
 
 @pytest.fixture(scope="module")

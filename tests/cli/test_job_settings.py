@@ -9,7 +9,7 @@ from solar.albums.groups import GroupSettings
 from solar.cli.duplicates import duplicates
 from solar.cli.groups import groups
 from solar.cli.pairs import pairs
-from solar.duplicates.find import DuplicateSettings
+from solar.near_duplicates.find import DuplicateSettings
 from solar.sfm.pairs import PairSettings
 
 

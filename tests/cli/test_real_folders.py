@@ -24,7 +24,7 @@ from support.running import command, environment
 
 import solar as package
 from solar.cli import main
-from solar.cli.printing import StepBars
+from solar.cli.progress import StepBars
 from solar.describe import Store
 from solar.errors import SolarError, printable
 from solar.index import Index

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from solar.duplicates.report import (
+from solar.near_duplicates.report import (
     KINDS,
     DuplicateGroup,
     DuplicatePhoto,

@@ -163,7 +163,7 @@ def test_a_photo_of_too_many_pixels_only_goes_out_as_a_file(open_app: Open) -> N
 def test_what_no_jpeg_can_hold_is_told() -> None:
     buffer = io.BytesIO()
     Image.new("L", (66_000, 16)).save(buffer, "PNG")
-    with pytest.raises(SolarError, match="cannot be converted to JPEG"):
+    with pytest.raises(SolarError, match="JPEG"):
         original(buffer.getvalue(), 10**9)
 
 

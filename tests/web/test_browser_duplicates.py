@@ -12,8 +12,8 @@ from support.drawn_report import PART, TILTED, drawn_group, drawn_groups
 from support.web_browser import Page, Visit, drag, parameters, until, within
 from support.web_browser_fixtures import served
 
-from solar.duplicates.report import DuplicateReport
 from solar.images import Roots
+from solar.near_duplicates.report import DuplicateReport
 from solar.web.duplicates_page import write_duplicates_page
 
 pytest_plugins = ["support.web_browser_fixtures"]

@@ -117,22 +117,22 @@ def test_the_command_searches_on_a_server(
 
 
 def test_what_goes_wrong_is_one_sentence(address: str, home: Home) -> None:
-    with pytest.raises(SolarError, match="needs a token: set SOLAR_TOKEN"):
+    with pytest.raises(SolarError, match="SOLAR_TOKEN"):
         Client(address).info()
-    with pytest.raises(SolarError, match="is not the address of a server"):
+    with pytest.raises(SolarError, match="address"):
         Client("photos.solar")
-    with pytest.raises(SolarError, match=r"does not answer .* is the server running"):
+    with pytest.raises(SolarError, match="does not answer"):
         Client("http://127.0.0.1:1").info()
-    with pytest.raises(SolarError, match=r"gone.jpg cannot be read: No such file"):
+    with pytest.raises(SolarError, match=r"gone\.jpg"):
         Client(address, TOKEN).search("gone.jpg")
-    with pytest.raises(SolarError, match="refuses: "):
+    with pytest.raises(SolarError, match="refuses"):
         Client(address, TOKEN).search(b"no photo")
-    with pytest.raises(SolarError, match="k must be 1 or more, not 0"):
+    with pytest.raises(SolarError, match=r"k .* 0"):
         Client(address, TOKEN).search("gone.jpg", k=0)
     for wrong in ("http://host:abc", "http://[::1", "ftp://host"):
-        with pytest.raises(SolarError, match="is not the address of a server"):
+        with pytest.raises(SolarError, match="address"):
             Client(wrong)
-    with answering(_Other) as other, pytest.raises(SolarError, match="is not a solar server"):
+    with answering(_Other) as other, pytest.raises(SolarError, match="solar server"):
         Client(other).info()
     with answering(_Cut) as cut, pytest.raises(SolarError, match="does not answer"):
         Client(cut).info()
@@ -141,7 +141,7 @@ def test_what_goes_wrong_is_one_sentence(address: str, home: Home) -> None:
 def test_no_other_server_learns_the_token() -> None:
     with answering(_Told) as told, answering(_Other) as other:
         _Told.elsewhere = other.replace("127.0.0.1", "localhost")
-        with pytest.raises(SolarError, match="refuses: 302"):
+        with pytest.raises(SolarError, match="302"):
             Client(told, TOKEN).info()
 
 

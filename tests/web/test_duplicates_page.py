@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 from support.drawn_report import drawn_group
 
-from solar.duplicates.report import DuplicateGroup, DuplicateReport
 from solar.errors import SolarError
 from solar.images import Roots
+from solar.near_duplicates.report import DuplicateGroup, DuplicateReport
 from solar.web.duplicates_page import write_duplicates_page
 
 

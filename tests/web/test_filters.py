@@ -20,8 +20,7 @@ from solar.storage.conditions import parse_where
 from solar.storage.types import Photo
 from solar.web import WebSettings, create_app
 from solar.web.api import updating
-from solar.web.api.facets import MOST, Facets
-from solar.web.api.filtering import sorted_photos
+from solar.web.api.filtering import MOST, Facets, sorted_photos
 
 QUERY = "landmark-000/view-000.jpg"
 
@@ -213,7 +212,7 @@ def test_facets_of_many_folders_are_bounded_and_counted_seldom(
     facets.answer()
     assert drawn.walks == 1
     later = facets._counted.until + 1  # type: ignore[union-attr]
-    monkeypatch.setattr("solar.web.api.facets.time", SimpleNamespace(monotonic=lambda: later))
+    monkeypatch.setattr("solar.web.api.filtering.time", SimpleNamespace(monotonic=lambda: later))
     facets.answer()
     assert drawn.walks == 2
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from support.drawn_report import drawn_groups
 from support.web_visits import Home, Open, upload
 
-from solar.duplicates.report import DuplicateReport
+from solar.near_duplicates.report import DuplicateReport
 
 EXAMPLES = {"positive": 20, "negative": 10}
 

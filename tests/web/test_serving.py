@@ -213,7 +213,7 @@ def test_strangers_may_not_write() -> None:
     check_exposure("0.0.0.0", WebSettings(writable=True, token="long enough"))
     with pytest.raises(SolarError, match="`token=`"):
         check_exposure("0.0.0.0", WebSettings(writable=True))
-    with pytest.raises(SolarError, match="too short"):
+    with pytest.raises(SolarError, match="8 characters"):
         check_exposure("127.0.0.1", WebSettings(token="short"))
 
 
@@ -270,7 +270,7 @@ def test_the_page_may_be_asked_for_without_its_body(client: TestClient) -> None:
 def test_a_proxy_does_not_open_a_collection_to_everybody() -> None:
     behind = {"writable": True, "proxies": ("127.0.0.1",)}
     check_exposure("127.0.0.1", WebSettings(token="long enough", **behind))
-    with pytest.raises(SolarError, match="behind a proxy, anybody could add photos"):
+    with pytest.raises(SolarError, match=r"proxy.*`token=`"):
         check_exposure("127.0.0.1", WebSettings(**behind))
 
 

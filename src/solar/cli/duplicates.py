@@ -45,9 +45,9 @@ def duplicates(
         listed: Print the paths of the copies to keep or to drop, for other tools.
         null: With --print, end paths with NUL, for xargs -0.
     """
-    from solar.duplicates import find as job
-    from solar.duplicates.report import COPIES
     from solar.index.build import working_folder
+    from solar.near_duplicates import find as job
+    from solar.near_duplicates.report import COPIES
 
     wanted = options.words(kinds)
     assert min_score is not None

@@ -131,8 +131,8 @@ def add(
         new: Skip photos whose path is in the index already.
         skip_copies: Skip copies and crops of photos in the index.
     """
-    from solar.duplicates.copy_lookup import without_copies
     from solar.index.add import add
+    from solar.near_duplicates.copy_lookup import without_copies
 
     with photo_progress() as shown, printing.warnings_as_sentences():
         built = add(

@@ -47,7 +47,7 @@ def add(
     What is below a root of the index is called by that; other folders become further roots. Photos
     that the index has, also under another name, are not described again. With `new`, those whose
     name is in the index already are left out. `leave_out` says which new photos are skipped and
-    why: `solar.duplicates.copy_lookup.without_copies` skips copies. `describing` may have
+    why: `solar.near_duplicates.copy_lookup.without_copies` skips copies. `describing` may have
     `regions`, a file of boxes in the photos, for an ASMK* index that was built with one. Other
     arguments are as for `solar.index.build.build_index`.
     """

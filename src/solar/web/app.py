@@ -1,7 +1,7 @@
 """The web app: a page, an API, and the layers around them."""
 
 import asyncio
-import hashlib
+import mimetypes
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from solar import __version__
 from solar.errors import SolarError
@@ -26,14 +27,7 @@ from solar.web.problems import WebError
 from solar.web.service import Resources, Service
 from solar.web.settings import WebSettings, home_of
 
-# Not from `mimetypes`, which differs between systems: a browser runs no script of another type.
-_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-_READ = ["GET", "HEAD"]
+mimetypes.add_type("text/javascript", ".js")  # not on all systems, and browsers insist on it
 
 
 def create_app(
@@ -65,15 +59,9 @@ def create_site(
 ) -> FastAPI:
     """Make the web app of several indexes, each below `/indexes/NAME/`, the first also at `/`.
 
-    Args:
-        indexes: Indexes with their settings, which differ in names, reports and folders of photos.
-        models: As for `create_app`, for the first index.
-
-    Returns:
-        An ASGI app; `app.state.services` are the services behind it, by the name of the index.
-
-    Raises:
-        SolarError: See `create_app`; or two indexes have the same name.
+    Their settings differ in names, reports and folders of photos; `models` are for the first index.
+    `app.state.services` has the services by the name of the index. A SolarError as for
+    `create_app`, or if two indexes have the same name.
     """
     settings = _settings_of_several([one for _, one in indexes])
     resources = Resources(settings[0])
@@ -181,17 +169,24 @@ def _index_app(service: Service, admission: Admission, ready: Callable[[], bool]
     return app
 
 
+class _PageFiles(StaticFiles):
+    def lookup_path(self, path: str) -> Any:
+        listed = Path(path).suffix in (".html", ".js", ".css", ".svg")
+        return super().lookup_path(path) if listed else ("", None)
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "no-cache"  # ask every time whether it has changed
+        return response
+
+
 def _add_pages(app: FastAPI, service: Service, ready: Callable[[], bool]) -> None:
-    """What is no part of the API: the page, and how the server is."""
-    files = _static_files(service.settings.static)
+    files = _PageFiles(directory=service.settings.static)
+    app.mount("/static", files)
 
-    @app.api_route("/", methods=_READ, include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page(request: Request) -> Response:
-        return _file(files, "index.html", request)
-
-    @app.api_route("/static/{name:path}", methods=_READ, include_in_schema=False)
-    async def static(name: str, request: Request) -> Response:
-        return _file(files, name, request)
+        return await files.get_response("index.html", request.scope)
 
     @app.get("/healthz")
     async def healthz() -> Health:
@@ -208,26 +203,6 @@ def _add_pages(app: FastAPI, service: Service, ready: Callable[[], bool]) -> Non
     async def metrics() -> Response:
         """Give numbers for Prometheus."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
-
-
-def _static_files(folder: Path) -> dict[str, Path]:
-    """The page's files, by name: a request can name one of these and nothing else."""
-    return {
-        path.relative_to(folder).as_posix(): path
-        for path in sorted(folder.rglob("*"))
-        if path.suffix in _TYPES and path.is_file()
-    }
-
-
-def _file(files: dict[str, Path], name: str, request: Request) -> Response:
-    if name not in files:
-        raise WebError(404, "There is no such page.")
-    content = files[name].read_bytes()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type=_TYPES[files[name].suffix], headers=headers)
 
 
 def _add_errors(app: FastAPI, service: Service) -> None:

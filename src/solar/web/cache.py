@@ -13,7 +13,7 @@ V = TypeVar("V")
 class Cache(Generic[K, V]):
     """The latest used values, up to a budget of bytes; may be used from several threads.
 
-    `size` tells the bytes of a value; one larger than the budget is not kept. `most` limits their
+    `size` returns the bytes of a value; one larger than the budget is not kept. `most` limits their
     number.
     """
 
@@ -27,7 +27,7 @@ class Cache(Generic[K, V]):
         return len(self._values)
 
     def get(self, key: K) -> V | None:
-        """A value, which counts as used now; None where it is not kept."""
+        """A value, which counts as used now; None if it is not kept."""
         with self._lock:
             value = self._values.get(key)
             if value is not None:
@@ -59,7 +59,7 @@ class Cache(Generic[K, V]):
 
 
 class MadeOnce(Generic[V]):
-    """Values that take long to make: kept within a budget, and made once for all who wait."""
+    """Values that take long to compute: cached, and computed once for all who wait."""
 
     def __init__(self, budget: int, size: Callable[[V], int]) -> None:
         self._kept: Cache[Hashable, V] = Cache(budget, size)
@@ -81,11 +81,11 @@ class MadeOnce(Generic[V]):
             task = self._making[key] = asyncio.ensure_future(self._make(key, make))
         self._waiting[key] += 1
         try:
-            # Who goes away does not take the value from those who still wait.
+            # A visitor who leaves does not cancel it for the others.
             return await asyncio.shield(task), False
         finally:
             self._waiting[key] -= 1
-            if not self._waiting[key]:  # all have gone
+            if not self._waiting[key]:  # all have left
                 del self._waiting[key]
                 self._making.pop(key, None)
                 task.cancel()

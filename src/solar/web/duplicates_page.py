@@ -12,20 +12,20 @@ import re
 from contextlib import suppress
 from html import escape
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
 from typing import Any, TextIO
 from urllib.parse import quote
 
 from PIL import Image
 
-from solar.duplicates.report import DuplicateGroup, DuplicateReport
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Roots, load
+from solar.near_duplicates.report import DuplicateGroup, DuplicateReport
 from solar.show.search_page import data_address
-from solar.web.module_bundle import bundle
 
-# Read as files: the page has the looks and the scripts of the web app, and none of its server.
+# The page has the styles and scripts of the web app.
 _STATIC = Path(__file__).parents[1] / "web" / "static"
 _STYLES = ("base", "controls", "views", "duplicates")
 _SHOWN = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".avif"}
@@ -36,14 +36,10 @@ _INSIDE, _SIDE = 500, 480
 def write_duplicates_page(
     path: str | Path, report: DuplicateReport, *, photos: str | Path | None = None
 ) -> None:
-    """Write a page on which a person goes through groups, and exports what was decided.
+    """Write a page to review groups on, and to export the decisions.
 
-    A SolarError if the disk is full or read-only. A photo that is not there any more is named only.
-
-    Args:
-        path: The page.
-        report: Its groups are taken one after the other.
-        photos: Where the photos are now; the place that the report names if not given.
+    `photos` is where the photos are, if they have moved since the report. Missing photos are only
+    named. A SolarError if the disk is full or read-only.
     """
     roots = report.roots.moved_to(photos)
     seen = _PagePhotos(roots, Path(path).absolute().parent)
@@ -89,7 +85,7 @@ def _head(photos: int, script: str) -> str:
 
 
 def _data(out: TextIO, value: Any, attribute: str) -> None:
-    text = json.dumps(value, separators=(",", ":"))  # in ASCII: names may be no text
+    text = json.dumps(value, separators=(",", ":"))  # ASCII: names may be invalid Unicode
     # A name must not end the element that holds it.
     text = text.replace("<", "\\u003c")
     out.write(f'<script type="application/json" {attribute}>{text}</script>\n')
@@ -107,7 +103,7 @@ class _PagePhotos:
         self._inside = 0
 
     def addresses(self, name: str) -> dict[str, str | None]:
-        """What to show for a photo, and its path on this machine; None where there is none."""
+        """The picture of a photo, and its path on this machine; None if there is none."""
         source = self._roots.find(name)
         place = None if source is None else self._roots.absolute(name)
         if isinstance(source, Path) and source.suffix.lower() in _SHOWN:
@@ -115,7 +111,7 @@ class _PagePhotos:
         return {"photo": None if source is None else self._picture(source), "path": place}
 
     def _link(self, file: Path) -> str:
-        # Page and photos may be moved together where they lie together.
+        # Relative, so that page and photos can be moved together.
         if file.is_relative_to(self._folder):
             return quote(f"./{file.relative_to(self._folder).as_posix()}", errors="surrogateescape")
         return file.as_uri()
@@ -128,3 +124,36 @@ class _PagePhotos:
             self._inside += 1
             return data_address(image)
         return None
+
+
+_IMPORT = re.compile(r"^import (\{[^}]*\}|\* as \w+) from \"([^\"]+)\";\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+
+
+def bundle(folder: Path, entry: str) -> str:
+    """A module and everything that it imports, each once, in a function of its own.
+
+    `entry` is its path below the folder. Modules import names in braces or `* as` one, with
+    relative paths, and export what they declare.
+    """
+    done: dict[str, str] = {}
+    _add(folder, PurePosixPath(entry), done)
+    return "const modules = {};\n" + "".join(done.values())
+
+
+def _add(folder: Path, name: PurePosixPath, done: dict[str, str]) -> None:
+    text = (folder / name).read_text(encoding="utf-8")
+    wanted = {
+        path: PurePosixPath(normpath(name.parent / path)) for _, path in _IMPORT.findall(text)
+    }
+    for other in wanted.values():
+        if str(other) not in done:
+            _add(folder, other, done)
+
+    def given(found: re.Match[str]) -> str:
+        names = found[1].removeprefix("* as ").replace(" as ", ": ")
+        return f'const {names} = modules["{wanted[found[2]]}"];\n'
+
+    exported = ", ".join(_EXPORT.findall(text))
+    body = _EXPORT.sub("", _IMPORT.sub(given, text))
+    done[str(name)] = f'modules["{name}"] = (() => {{\n{body}return {{ {exported} }};\n}})();\n'

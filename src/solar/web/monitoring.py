@@ -9,7 +9,7 @@ SIZES = (1, 2, 4, 8, 16, 32)
 
 
 class Metrics:
-    """All that is counted; with `several` indexes, numbers of one have its name as a label."""
+    """All numbers; with `several` indexes, those of one have its name as a label."""
 
     def __init__(self, *, several: bool = False) -> None:
         self._registry = CollectorRegistry()  # its own: a process may run several apps
@@ -56,7 +56,7 @@ class Metrics:
         self._runs.observe(seconds)
 
     def gauge(self, name: str, text: str, value: Callable[[], float], index: str = "") -> None:
-        """Show a number from now on, looked up at every scrape; of one index, or of the server."""
+        """Show a number of one index, or of the server; `value` is called at every scrape."""
         if name not in self._gauges:
             labels = self._labels if index else []
             self._gauges[name] = Gauge(name, text, labels, registry=self._registry)

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 from fastapi.responses import FileResponse, Response
 from PIL import Image
 
@@ -27,9 +29,9 @@ from solar.web.cache import Cache
 from solar.web.problems import WebError
 
 UPLOADS = "uploads"
-"""The folder, inside the photos' own, that added photos go to."""
+"""The folder for added photos, inside that of the photos."""
 
-# Folders whose photos show anything at all, so that no two of them match.
+# Folders whose photos show unrelated things.
 _UNLABELLED = {UPLOADS, "distractors"}
 
 
@@ -42,7 +44,7 @@ class VisiblePhoto:
     width: int
     height: int
     source: Path | bytes  # what `solar.images.load` takes
-    label: str | None = None  # what it shows, where that is known
+    label: str | None = None  # what it shows, if known
     indexed: bool = True  # whether the index has its vector
     version: str = ""  # changes when another photo takes its id
 
@@ -50,7 +52,7 @@ class VisiblePhoto:
 class Collection:
     """The photos of an index, by number, in `root` or where the index remembers them.
 
-    `labels` tells whether folders say what photos show; None to look.
+    `labels` says whether folders are labels; None to detect it.
     """
 
     def __init__(
@@ -72,10 +74,9 @@ class Collection:
         return len(self._numbers)
 
     def update(self, moved: Mapping[str, str] | None = None) -> None:
-        """Learn what the index holds now; photos keep their numbers, also those that `moved`.
+        """Read what the index holds now; photos keep their numbers, also those that `moved`.
 
-        Args:
-            moved: Photos that have another path now: old to new.
+        `moved` maps old paths to new ones.
         """
         with self._lock:
             known = dict(self._numbers)
@@ -99,10 +100,11 @@ class Collection:
             # Made anew, as a root that is a list or a shard remembers what it held.
             self.roots = Roots.read(roots.stored())
             self._root_names = {root.name for root in self.index.roots.roots if root.name}
-            depths = {_below(path).count("/") for path in numbers}
-            self._flat = depths == {1} and not any(MARK in path for path in numbers)
+            depths = {(path.partition(MARK)[2] or path).count("/") for path in numbers}
             looks = depths == {1} and _share_folders(numbers)
             self.labelled = looks if self._labels is None else self._labels
+            marked = any(MARK in path for path in numbers)
+            self.label_is_prefix = self.labelled and depths == {1} and not marked
             self.revision += 1
 
     def numbers(self, paths: Sequence[str]) -> list[int | None]:
@@ -114,18 +116,13 @@ class Collection:
 
     @property
     def places(self) -> list[str]:
-        """Folders of this machine that sentences may name, and visitors need not know."""
+        """Folders of this machine that messages may contain and visitors should not see."""
         folder = getattr(self.index.engine, "folder", None)
         roots = (*self.roots.roots, *self.index.roots.roots)
         return [*(root.path for root in roots), *([] if folder is None else [str(folder)])]
 
-    @property
-    def flat(self) -> bool:
-        """Whether a label's photos are those whose path starts with it."""
-        return self.labelled and self._flat
-
     def photo(self, number: int) -> Photo:
-        """What is known of a photo, perhaps not its size; a WebError if there is no such number."""
+        """Facts of a photo, perhaps without its size; a WebError if there is none."""
         photo = self._photos[number] if 0 <= number < len(self._photos) else None
         if photo is None:
             raise WebError(404, f"There is no photo {number}.")
@@ -139,11 +136,11 @@ class Collection:
         return None if photo is None else photo.path
 
     def version(self, number: int) -> str:
-        """A few letters that change with the content of a photo, see `version_of`."""
+        """Changes with the content of a photo, see `version_of`."""
         return self._versions[number]
 
     def root(self, path: str) -> str:
-        """The name of the root that a photo is below; empty for one without a name."""
+        """The name of the root that a photo is below; empty if it has no name."""
         before, mark, _ = path.partition(MARK)
         return before if mark and before in self._root_names else ""
 
@@ -159,7 +156,7 @@ class Collection:
         return len(self._numbers) == len(self._photos)
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Take note that photos were removed from the index; their numbers stay free."""
+        """Drop removed photos; their numbers stay unused."""
         with self._lock:
             numbers, photos = dict(self._numbers), list(self._photos)
             for path in paths:
@@ -169,7 +166,7 @@ class Collection:
             self.revision += 1
 
     def with_content(self, sha256: str) -> str | None:
-        """The path of a photo with this content that is there; None if the app knows of none."""
+        """The path of an existing photo with this content, or None."""
         known = zip(self._photos, self._versions, strict=False)
         paths = [photo.path for photo, version in known if photo and sha256.startswith(version)]
         for path, photo in self.index.engine.find(paths).items() if paths else ():
@@ -179,14 +176,14 @@ class Collection:
         return None
 
     def label(self, path: str) -> str | None:
-        """What a photo shows, by its folder; right below a root with a name, by that."""
+        """The label of a photo, from its folder; right below a named root, from that."""
         if not self.labelled:
             return None
         folder = _folder(path)
         return None if folder in _UNLABELLED else folder or None
 
     def visible(self, number: int) -> VisiblePhoto:
-        """A photo that is there; a WebError where there is no such number, or it has gone."""
+        """A photo whose file exists; otherwise a WebError."""
         photo, version = self.photo(number), self.version(number)
         source = self.roots.find(photo.path)
         if source is None:
@@ -211,23 +208,19 @@ def _slim(photo: Photo) -> Photo:
     return photo if photo.stamp is None else replace(photo, stamp=None)  # as large as the rest
 
 
-def _below(path: str) -> str:
-    return path.partition(MARK)[2] or path
-
-
 def _folder(path: str) -> str:
     return path.rpartition("/")[0].rstrip("/").rpartition("/")[2]
 
 
 def _share_folders(paths: Iterable[str]) -> bool:
-    """Whether there are several folders, and most hold several photos."""
+    """Whether there are several folders, most with several photos."""
     folders = Counter(map(_folder, paths))
     counts = {name: count for name, count in folders.items() if name not in _UNLABELLED}
     return len(counts) > 1 and sum(n > 1 for n in counts.values()) * 2 > len(counts)
 
 
 def version_of(photo: Photo) -> str:
-    """A short hash in the addresses of pictures, so that caches show none of another photo."""
+    """A short hash in the addresses of pictures, so that caches never show another photo."""
     if photo.stamp is not None and photo.stamp.sha256:
         return photo.stamp.sha256[:8]
     return hashlib.sha256(photo.path.encode("utf-8", "surrogateescape")).hexdigest()[:8]
@@ -256,32 +249,39 @@ class Uploads(Cache[str, VisiblePhoto]):
         return photo
 
 
-def picture(source: Path | bytes, size: int, quality: int = 85) -> bytes:
+def picture(source: Path | bytes, size: int) -> bytes:
     """A photo as an upright JPEG of at most `size` pixels per side, without metadata."""
-    image = Image.fromarray(load(source, size, mode="fast").pixels)
+    return _jpeg(load(source, size, mode="fast").pixels, 85)
+
+
+def _jpeg(pixels: npt.NDArray[np.uint8], quality: int) -> bytes:
     buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=quality, optimize=False)
+    Image.fromarray(pixels).save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()
 
 
 def told_of_upload(error: Exception) -> str:
-    """What is wrong with an uploaded photo, in words of who sent it."""
+    """The message of an error, for the visitor who uploaded the photo."""
     return str(error).replace("The photo given as bytes", "The file")
 
 
 def check_photo(data: bytes, max_pixels: int) -> tuple[int, int]:
-    """Width and height of an uploaded photo, from its header; a WebError if it is none to take."""
+    """Width and height of an uploaded photo; a WebError if it is no photo or too large."""
     try:
         width, height = image_size(data)
     except SolarError as error:
         raise WebError(415, told_of_upload(error)) from error
-    if width * height > max_pixels:
+    _check_size(width, height, max_pixels, "send a smaller one")
+    return width, height
+
+
+def _check_size(width: int, height: int, most: int, advice: str) -> None:
+    if width * height > most:
         raise WebError(
             413,
-            f"The photo has {width:,} × {height:,} pixels, more than the limit of "
-            f"{max_pixels:,}: send a smaller one.",
+            f"The photo has {width:,} × {height:,} pixels, more than the limit of {most:,}: "
+            f"{advice}.",
         )
-    return width, height
 
 
 # What browsers show; a file of any other kind is only ever saved.
@@ -293,18 +293,14 @@ _SHOWN = {
     "GIF": "image/gif",
     "AVIF": "image/avif",
 }
-_QUALITY = 92
 _KEPT = {"Cache-Control": "private, max-age=3600"}
 
 
 def original(source: Path | bytes, most: int | None) -> Response:
-    """The answer with a photo at its full size; a SolarError if it is no photo any more.
+    """The answer with a photo at full size; a SolarError if it is no photo any more.
 
-    Args:
-        source: What `solar.images.load` takes.
-        most: The photo is upright and encoded anew, so that nothing but its pixels travels; a
-            WebError where there are more than this. None sends the file with all that it says
-            about itself.
+    With `most`, it is re-encoded upright without metadata; a WebError if it has more pixels. None
+    sends the file itself.
     """
     if most is not None:
         return Response(_encoded(source, most), media_type="image/jpeg", headers=_KEPT)
@@ -318,7 +314,7 @@ def original(source: Path | bytes, most: int | None) -> Response:
 
 
 def file_size(source: Path | bytes) -> int:
-    """Bytes of a photo's file; 0 where it has just gone."""
+    """Bytes of a photo's file; 0 if it has just been deleted."""
     try:
         return len(source) if isinstance(source, bytes) else source.stat().st_size
     except OSError:
@@ -326,16 +322,9 @@ def file_size(source: Path | bytes) -> int:
 
 
 def _encoded(source: Path | bytes, most: int) -> bytes:
-    width, height = image_size(source)
-    if width * height > most:
-        raise WebError(
-            413,
-            f"The photo has {width:,} × {height:,} pixels, more than the limit of {most:,}: "
-            "start the server with --originals to serve the file itself.",
-        )
-    buffer = io.BytesIO()
+    advice = "start the server with --originals to serve the file itself"
+    _check_size(*image_size(source), most, advice)
     try:
-        Image.fromarray(load(source, None).pixels).save(buffer, "JPEG", quality=_QUALITY)
-    except OSError as error:  # JPEG ends at 65,500 pixels a side
+        return _jpeg(load(source, None).pixels, 92)
+    except OSError as error:  # a JPEG has at most 65,500 pixels per side
         raise SolarError(f"The photo cannot be converted to JPEG: {error}.") from error
-    return buffer.getvalue()

@@ -5,7 +5,7 @@ HIDDEN = "Something went wrong on the server; see its log."
 
 
 class WebError(Exception):
-    """An answer other than the one asked for: what was wrong and what to do, in a sentence."""
+    """A refusal: a status, and one sentence that says what was wrong and what to do."""
 
     def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(sentence)
@@ -13,7 +13,7 @@ class WebError(Exception):
 
 
 class BusyError(WebError):
-    """The queue is full: 503 and the seconds to wait."""
+    """The queue is full: a 503 with the seconds to wait."""
 
     def __init__(self, seconds: float) -> None:
         wait = min(max(round(seconds + 0.5), 1), 60)

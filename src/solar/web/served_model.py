@@ -1,4 +1,4 @@
-"""A model that visitors search with: an index, and whether its network is loaded yet."""
+"""Models that visitors search with: an index, and whether its network is loaded yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ServedModel:
-    """An index under the name that visitors know its model by; `load` loads the network."""
+    """An index under the name that visitors know its model by."""
 
     def __init__(self, name: str, index: PhotoIndex) -> None:
         self.name, self.index = name, index
@@ -35,7 +35,7 @@ class ServedModel:
     ) -> None:
         """Load the network in its thread; if that fails, queries that need it say why.
 
-        `loading` loads the encoder of an index, where networks are shared.
+        `loading` loads the encoder of an index; by default without sharing networks.
         """
         try:
             await network.alone(lambda: (loading or PhotoIndex.load_model)(self.index))
@@ -44,18 +44,18 @@ class ServedModel:
         self._tried.set()
 
     async def loaded(self) -> PhotoIndex:
-        """The index, waited for while its network is loaded; a SolarError if that cannot be."""
+        """Wait until the network is loaded; a SolarError if that failed."""
         await self._tried.wait()
         if self._problem is not None:
             raise self._problem
         return self.index
 
     async def encoder(self) -> QueryEncoder:
-        """What describes queries; a SolarError if it is not there, or gives no vectors."""
+        """The encoder of queries; a SolarError if loading failed or it gives no vectors."""
         return need_vectors(await self.loaded()).encoder
 
     async def info(self) -> ModelInfo:
-        """What it can do; nothing if loading failed."""
+        """What the model can do; nothing if loading failed."""
         from solar.models.contributions import check_splits
 
         await self._tried.wait()
@@ -72,13 +72,13 @@ class ServedModel:
 
 
 class SharedEncoders:
-    """Networks that describe queries, each in memory once; used by the network's thread alone."""
+    """Encoders of queries, each network in memory once; for the network's thread only."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, QueryEncoder] = {}
 
     def load(self, index: PhotoIndex) -> None:
-        """Load the encoder of an index, or have it use one that is there; a SolarError if not."""
+        """Load the encoder of an index, or share one that is loaded."""
         if not isinstance(index, Index):
             index.load_model()
             return

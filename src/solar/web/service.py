@@ -1,4 +1,4 @@
-"""Everything the running app holds: the index, the photos, the threads, what is kept."""
+"""The state of the running app: the index, the photos, the threads, the caches."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ from fastapi.responses import Response
 from solar.errors import SolarError
 from solar.index import PhotoIndex
 from solar.ranking.rerank import METHODS, Reranker
-from solar.storage.types import Hit, Photo
+from solar.storage.types import Hit
 from solar.web.api import schemas
 from solar.web.api.adding import Adder
-from solar.web.api.albums import Albums
-from solar.web.api.duplicate_review import Reviewer
-from solar.web.api.explaining import Explainer
-from solar.web.api.facets import Facets
-from solar.web.api.filtering import Browser, BrowseRequest, photo_filter, sorted_hits
-from solar.web.api.inspection import Attention, Explorer, Matching
+from solar.web.api.filtering import Browser, BrowseRequest, Facets, photo_filter, sorted_hits
+from solar.web.api.inspection import Attention, Explainer, Explorer, Matching
+from solar.web.api.reports import Albums, Reviewer
 from solar.web.api.searching import Searcher, StageResult
-from solar.web.api.updating import Follower, Jobs, Remover, Updater, without_places
+from solar.web.api.updating import Follower, Updater, without_places
 from solar.web.cache import Cache
 from solar.web.guard.access import Keys, Rates, signed_name
 from solar.web.guard.middleware import Admission
@@ -51,14 +48,14 @@ if TYPE_CHECKING:
 
 
 _POINTS = 20_000
-
-
+_FACTS = ("width", "height", "taken", "position", "camera", "tags")
 _PICTURES_WAITING = 512
-_GUESSES = 1 / 6, 10  # wrong tokens a second and at once
+_JOBS = 200  # the latest, whose progress visitors can see
+_GUESSES = 1 / 6, 10  # wrong tokens per second, and at once
 
 
 class Resources:
-    """Made once per server, from the settings that its indexes have in common."""
+    """What all indexes of a server share; made from the settings that they have in common."""
 
     def __init__(self, settings: WebSettings) -> None:
         self.metrics = Metrics(several=bool(settings.indexes))
@@ -82,7 +79,7 @@ class Resources:
         show("solar_upload_bytes", "Memory of uploaded queries.", lambda: self.uploads.bytes)
 
     def close(self) -> None:
-        """Stop all threads and forget what visitors sent."""
+        """Stop all threads and drop uploads."""
         self.network.close()
         for threads in (self.threads, self.slow, self.picturing):
             threads.close()
@@ -90,7 +87,7 @@ class Resources:
 
 
 class Service:
-    """What the routes of the app ask; arguments as for `solar.web.create_app`."""
+    """What the routes use; arguments as for `solar.web.create_app`."""
 
     def __init__(
         self,
@@ -120,7 +117,7 @@ class Service:
         self.searcher = Searcher(
             *(self.collection, self.network, self.threads, self.slow), _methods(index)
         )
-        # How results are ranked where a visitor does not say.
+        # The re-ranking of requests that do not name any.
         self.usual, _ = index.usual(photos=self.collection.moved)
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
         self.explainer = Explainer(self.network, settings.why_bytes)
@@ -128,14 +125,14 @@ class Service:
         self.explorer = Explorer(index)
         self.browser = Browser(self.collection)
         self.facets = Facets(self.collection)
-        self.reviewer = Reviewer(settings.duplicates, settings.name, self._named_addresses)
+        self.reviewer = Reviewer(settings.duplicates, self._named_addresses)
         self.albums = Albums(settings.groups, self._named_addresses)
-        self.jobs, self._changes = Jobs(), 0
+        self.jobs: Cache[str, schemas.Job] = Cache(_JOBS, lambda _: 1)
+        self._changes = 0
         self.adder = Adder(
             *(self.collection, self.model(None), settings, self.network, self.slow, self.jobs),
-            changing=self._changing,
+            changing=self.changing,
         )
-        self.remover = Remover(self.collection, settings, self.slow, changing=self._changing)
         self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget_places)
         self.follower = Follower(
             self.collection,
@@ -157,7 +154,7 @@ class Service:
         return all(model.ready for model in self.models.values())
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def changing(self) -> Iterator[None]:
         """Hold this while the app itself changes the index: it need not read what it knows."""
         self._changes += 1
         try:
@@ -167,10 +164,8 @@ class Service:
         finally:
             self._changes -= 1
 
-    # What visitors name
-
     def model(self, name: str | None) -> ServedModel:
-        """The model of a name, or the first; a WebError where none is called so."""
+        """The model of a name, or the first; a WebError if there is none."""
         if name is None:
             return next(iter(self.models.values()))
         if name not in self.models:
@@ -189,8 +184,6 @@ class Service:
         models = [Path(model.index.spec.model).parent for model in self.models.values()]
         known = [str(folder) for folder in models if folder.is_absolute()]
         return without_places(str(error), [*self.collection.places, *known])
-
-    # What visitors get
 
     async def info(self) -> schemas.Info:
         """About the collection."""
@@ -216,9 +209,7 @@ class Service:
             ),
             features=schemas.Features(
                 rerank=[
-                    schemas.MethodInfo(
-                        name=name, label=one.label, summary=one.summary, needs=one.needs
-                    )
+                    schemas.MethodInfo(name=name, **vars(one))
                     for name, one in _methods(index).items()
                 ],
                 usual=self.usual,
@@ -234,7 +225,7 @@ class Service:
         )
 
     def addresses(self, identity: str, version: str) -> dict[str, str]:
-        """The id of a photo, and where its pictures are."""
+        """The id of a photo, and the addresses of its pictures."""
         return {
             "id": identity,
             "thumbnail": self._address(identity, version, "thumbnail", w=THUMBNAIL),
@@ -260,7 +251,7 @@ class Service:
         )
 
     async def original(self, identity: str) -> Response:
-        """The answer with a photo at its full size; a WebError where there is none to show."""
+        """The answer with a photo at full size; a WebError if it cannot be shown."""
         photo = await self.threads.run(self.visible, identity)
         most = None if self._gives_file(photo) else self.settings.max_pixels
         try:
@@ -272,35 +263,31 @@ class Service:
         return self.settings.originals and photo.indexed
 
     def _named_addresses(self, names: Sequence[str]) -> list[dict[str, str]]:
-        """Where the pictures of indexed photos are; nothing for names that are not indexed."""
-        numbers = self.collection.numbers(names)
-        return [{} if number is None else self._numbered_address(number) for number in numbers]
-
-    def _numbered_address(self, number: int) -> dict[str, str]:
-        return self.addresses(str(number), self.collection.version(number))
+        """Addresses of indexed photos; nothing for names that are not indexed."""
+        return [
+            {} if number is None else self.addresses(str(number), self.collection.version(number))
+            for number in self.collection.numbers(names)
+        ]
 
     def photo_info(self, photo: VisiblePhoto) -> schemas.PhotoInfo:
         """A photo for the page."""
-        names = ("name", "width", "height", "label")
-        facts: dict[str, Any] = {name: getattr(photo, name) for name in names}
+        facts: dict[str, Any] = {"name": photo.name, **self.addresses(photo.id, photo.version)}
         if photo.indexed:
-            facts |= _where_and_when(self.collection.photo(int(photo.id)))
-        return schemas.PhotoInfo(**facts | self.addresses(photo.id, photo.version))
+            facts = self._indexed(int(photo.id))
+        return schemas.PhotoInfo(**facts | {"width": photo.width, "height": photo.height})
 
     def _indexed(self, number: int) -> dict[str, Any]:
-        """What the page knows of an indexed photo, whether its file is there or not."""
+        """The fields of `PhotoInfo` of an indexed photo, whose file may be gone."""
         known = self.collection.photo(number)
         return {
+            **{name: getattr(known, name) for name in _FACTS},
             "name": known.path,
-            "width": known.width,
-            "height": known.height,
             "label": self.collection.label(known.path),
-            **_where_and_when(known),
-            **self._numbered_address(number),
+            **self.addresses(str(number), self.collection.version(number)),
         }
 
     def browse(self, asked: BrowseRequest) -> schemas.PhotoPage:
-        """A piece of the collection; photos that are gone are listed all the same."""
+        """A page of the collection; photos whose files are gone are listed, too."""
         if asked.name:
             found = [one for one in self.collection.numbers(asked.name) if one is not None]
             total, numbers = len(found), found
@@ -322,7 +309,7 @@ class Service:
         return photo
 
     async def picture(self, identity: str, size: int) -> bytes:
-        """A photo as a JPEG, made once; a WebError where there is none to show."""
+        """A photo as a JPEG, from the cache if possible; a WebError if it cannot be shown."""
         photo = await self.threads.run(self.visible, identity)
         key = (photo.id, photo.version, size)
         kept = self._pictures.get(key)
@@ -337,9 +324,11 @@ class Service:
     def page(
         self, asked: schemas.SearchRequest, photo: VisiblePhoto | None, ranking: StageResult
     ) -> schemas.SearchAnswer:
-        """The part of a ranking that a visitor asked for."""
-        known = self._numbers(ranking.hits)
-        # Another model's index may have photos that are gone here: pages count without them.
+        """The requested page of a ranking."""
+        paths = [hit.path for hit in ranking.hits]
+        numbers = zip(paths, self.collection.numbers(paths), strict=True)
+        # Pages count without photos of another model's index that were removed from this one.
+        known = {path: number for path, number in numbers if number is not None}
         there = [(rank, hit) for rank, hit in enumerate(ranking.hits, 1) if hit.path in known]
         ranked = sorted_hits(there, asked.sort, lambda p: self.collection.photo(known[p]))
         shown = ranked[asked.offset : asked.offset + asked.k]
@@ -355,14 +344,8 @@ class Service:
             seconds={stage: round(took, 5) for stage, took in ranking.seconds.items()},
         )
 
-    def _numbers(self, hits: Sequence[Hit]) -> dict[str, int]:
-        """The numbers of hits, by path, as far as the collection has them."""
-        paths = [hit.path for hit in hits]
-        found = zip(paths, self.collection.numbers(paths), strict=True)
-        return {path: number for path, number in found if number is not None}
-
     def map_page(self, found: CollectionMap) -> str:
-        """The map as JSON; of a huge collection an even sample, as no page shows more."""
+        """The map as JSON; an even sample of a huge collection."""
         step = max(1, -(-len(found.paths) // _POINTS))
         numbers = self.collection.numbers(found.paths[::step])
         shown = ("id", "name", "label", "taken", "thumbnail")
@@ -402,22 +385,17 @@ class Service:
         show("solar_ranking_bytes", "Memory of rankings kept.", lambda: self.searcher.bytes)
 
 
-def _where_and_when(photo: Photo) -> dict[str, Any]:
-    return {name: getattr(photo, name) for name in ("taken", "position", "camera", "tags")}
-
-
 def _has_cv2() -> bool:
     return find_spec("cv2") is not None
 
 
 def _methods(index: PhotoIndex) -> Mapping[str, Reranker]:
-    """The ways to re-rank that this server can offer."""
     here = {"vectors": index.has_vectors, "photos": _has_cv2()}
     return {name: method for name, method in METHODS.items() if here[method.needs]}
 
 
 def model_name(index: PhotoIndex) -> str:
-    """What visitors call the model of an index: never where its file is."""
+    """The name of an index's model for visitors: never the folder of its file."""
     model = index.spec.model
     if model.endswith((".safetensors", ".pth", ".pt")):
         return Path(model).stem

@@ -4,8 +4,8 @@ import re
 import signal
 import socket
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,9 +24,9 @@ from solar.web.settings import WebSettings, home_of
 Say = Callable[[str], None]
 """Called with a sentence for the terminal."""
 
-# Not below what the app itself calls so: a proxy may or may not take the path off.
+# Not the app's own paths: a proxy may or may not remove the prefix.
 _SUB_PATH = re.compile(r"(?!/(?:api|static|indexes)(?:/|$))(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
-# Open connections, and those that wait to be taken: together fewer than the files of a process.
+# Open connections, and the backlog: together fewer than the files of a process.
 _CONNECTIONS, _BACKLOG = 512, 128
 
 
@@ -43,21 +43,21 @@ def serve(
     say: Say = lambda sentence: None,
     **settings: Any,
 ) -> None:
-    """Open an index, or several, and answer visitors until SIGINT or SIGTERM.
+    """Open one or several indexes, and serve them until SIGINT or SIGTERM.
 
     A SolarError if there is no index, the port is taken, these settings would let strangers add
-    photos, or the index names folders that this user has not.
+    photos, or the index names folders that this user has not confirmed.
 
     Args:
-        addresses: The index; of several, the first is at the root of the server.
-        model: What describes queries, where the index names none at hand.
-        device: Where it does so; the first CUDA device if there is one, unless told.
+        addresses: One index or several; the first is at the root of the server.
+        model: The model, if the index's own is unavailable.
+        device: "cpu" or "cuda"; auto-detected by default.
         compare: Further models, or indexes of the same photos made with them.
         roots: Folders that the index names and may show, see `solar.images.known_roots`.
         host: The address to listen on.
         port: 0 takes a free one.
         open_browser: Show the page.
-        say: Told the address of the page, once visitors can come.
+        say: Called with messages for the terminal, such as the address of the page.
         **settings: For `WebSettings`.
     """
     if any(
@@ -119,13 +119,15 @@ def serve(
                 timeout_graceful_shutdown=5,
                 h11_max_incomplete_event_size=2**14,
             )
-            # uvicorn stops at either signal and raises it again: to be told to stop is no failure.
-            with _as_interrupt(signal.SIGTERM), suppress(KeyboardInterrupt):
+            # uvicorn stops at either signal and raises it again, which is no failure.
+            before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+            opened.callback(signal.signal, signal.SIGTERM, before)
+            with suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run([listening])
 
 
 def refuse_single(**given: Any) -> None:
-    """Refuse what goes with one index, where there are several."""
+    """Refuse options that apply to one index, if there are several."""
     for name in ("model", "compare_model", "photos", "duplicates", "groups"):
         if given.get(name):
             raise SolarError(
@@ -134,12 +136,12 @@ def refuse_single(**given: Any) -> None:
 
 
 def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, Any]:
-    """What lies beside an index and was not named: `photos.groups.json` for `photos.solar`.
+    """Reports beside an index that were not given: `photos.groups.json` for `photos.solar`.
 
-    One that cannot be read is left out with a message to `say`.
+    An unreadable one is left out with a message to `say`.
     """
     from solar.albums.report import GroupReport
-    from solar.duplicates.report import DuplicateReport
+    from solar.near_duplicates.report import DuplicateReport
 
     if not is_folder(address):
         return {}
@@ -159,7 +161,7 @@ def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, An
 
 
 def photos_missing(roots: Roots, name: str) -> str | None:
-    """A sentence where photos of a collection cannot be looked at; None if all roots are there."""
+    """A message if photos of a collection cannot be read; None if all roots exist."""
     gone = [root.path for root in roots.roots if not Path(root.path).exists()]
     if roots and not gone:
         return None
@@ -173,43 +175,30 @@ def photos_missing(roots: Roots, name: str) -> str | None:
 def _open_page(address: str) -> bool:
     try:
         browser = webbrowser.get()
-        # A text browser would take the terminal, and wait for a server that does not answer yet.
+        # A text browser would block the terminal and this server.
         return type(browser) is not webbrowser.GenericBrowser and browser.open(address)
     except webbrowser.Error:
         return False
 
 
 def collection_name(address: str) -> str:
-    """What to call the collection at an address, without the password that may be in that."""
+    """The name of the collection at an address, which may contain a password."""
     if is_folder(address):
         return Path(address).absolute().stem
     name: str = engine_module(address).index_name(address)
     return name
 
 
-@contextmanager
-def _as_interrupt(number: signal.Signals) -> Iterator[None]:
-    before = signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
 def check_exposure(host: str, settings: WebSettings) -> None:
-    """Refuse to let everybody on a network write to the collection."""
+    """Refuse settings that let everybody on a network change the collection."""
     if settings.token is not None and len(settings.token) < 8:
         raise SolarError("The token is too short: use at least 8 characters.")
     address = address_of(host)
     local = host == "localhost" if address is None else address.is_loopback
-    if settings.writable and settings.token is None and settings.proxies:
+    where = "behind a proxy" if settings.proxies else "" if local else f"on {host}"
+    if settings.writable and settings.token is None and where:
         raise SolarError(
-            "With `writable=True` behind a proxy, anybody could add photos, or remove some: set a "
-            "`token=` as well."
-        )
-    if settings.writable and settings.token is None and not local:
-        raise SolarError(
-            f"With `writable=True` on {host}, anybody could add photos, or remove some: set a "
+            f"With `writable=True` {where}, anybody could add photos, or remove some: set a "
             "`token=` as well."
         )
 
@@ -217,9 +206,9 @@ def check_exposure(host: str, settings: WebSettings) -> None:
 def comparison(
     index: PhotoIndex, settings: WebSettings, other: str, say: Say = lambda sentence: None
 ) -> tuple[str, PhotoIndex]:
-    """The name of another model, or that of the index `other`, and its index of the same photos.
+    """The name and the index of the same photos for another model, or for the index `other`.
 
-    If there is none yet the photos are described now, which takes time and is said before.
+    If there is none yet, the photos are described now, which takes time.
     """
     from solar.web.service import model_name
 
@@ -241,7 +230,7 @@ def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -
         with suppress(NoIndexError):
             return need_vectors(Index.open(place, model=model))
         photos = scan_roots(index.roots.moved_to(settings.photos), known)
-        # What the index does not have is not compared, either.
+        # Only photos of the index are compared.
         photos = photos.select(n for n, name in enumerate(photos.names) if name in known)
     if not isinstance(engine, FolderStorage) or not photos:
         raise SolarError(

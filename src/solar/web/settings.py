@@ -1,4 +1,4 @@
-"""What decides how the web app behaves."""
+"""Settings of the web app."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,11 +7,11 @@ from urllib.parse import quote
 from solar.defaults import SIZE
 
 INDEXES = "/indexes/"
-"""Each of several indexes is below this path."""
+"""The path above several indexes."""
 
 MIB = 2**20
 THUMBNAIL, LARGEST = 320, 1600
-"""Pixels a side, at most, of the pictures that visitors get: in lists, and of one photo."""
+"""Maximum pixels per side of pictures: in lists, and of one photo."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class WebSettings:
             are re-encoded at every size.
         device: The device that computes embeddings during an update, "cpu" or "cuda". Default:
             auto-detected.
-        token: Access token required from visitors; None admits everybody who can reach the
+        token: Access token required from visitors; None admits all who can reach the
             address.
         duplicates: A report of `solar duplicates` to review on the page.
         groups: A file of `solar groups` whose albums the page shows.
@@ -93,10 +93,10 @@ class WebSettings:
 
     @property
     def label(self) -> str:
-        """What tells this index from others in metrics; empty where there are none."""
+        """The label of this index in metrics; empty if it is the only one."""
         return self.name if self.indexes else ""
 
 
 def home_of(name: str) -> str:
-    """The path of an index, as it stands in an address."""
+    """The path of an index, quoted."""
     return INDEXES + quote(name, safe="")

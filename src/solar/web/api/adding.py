@@ -3,8 +3,8 @@
 A photo is written to the disk before the index learns of it. A crash in between leaves a file in
 `uploads` that is not indexed, and nothing else; an update of the collection takes it in.
 
-What was sent waits in a hidden folder inside `uploads` until all of it is described. A server that
-is stopped leaves that folder, and the next one goes on with it under the same id of the job.
+Uploads wait in a hidden folder inside `uploads` until all of them are described. A server that is
+stopped leaves that folder, and the next one resumes it under the same id of the job.
 """
 
 import asyncio
@@ -31,7 +31,8 @@ from solar.images.scan import SUFFIXES
 from solar.index.index import need_vectors
 from solar.storage.types import Photo
 from solar.web.api.schemas import Failed, Job
-from solar.web.api.updating import Jobs, new_identity, retried, without_places
+from solar.web.api.updating import new_identity, retried, without_places
+from solar.web.cache import Cache
 from solar.web.guard.thread_pools import NetworkThread, Threads
 from solar.web.photos import UPLOADS, Collection, check_photo, told_of_upload
 from solar.web.problems import HIDDEN, BusyError, WebError
@@ -39,10 +40,10 @@ from solar.web.served_model import ServedModel
 from solar.web.settings import WebSettings
 
 _JOBS_RUNNING = 4
-_PIECE = 16  # photos indexed at a time: what a visitor sees as progress
-_STEM_BYTES = 100  # of a file's name, without its ending
-_WAITING = ".adding-"  # and the job's id: what is sent, in files called 0, 1, …
-_NAMES = "names.json"  # and of the index; written last: without it the folder was never whole
+_PIECE = 16  # photos indexed at a time: the steps of the progress
+_STEM_BYTES = 100  # of a file's name, without its suffix
+_WAITING = ".adding-"  # and the job's id: a folder of uploads, in files called 0, 1, …
+_NAMES = "names.json"  # and the name of the index; written last, when the upload is complete
 _PAUSE = 0.5  # seconds until a busy server is asked again
 
 _JPEG = (".jpg", ".jpeg", ".jpe", ".jfif")
@@ -64,9 +65,9 @@ log = logging.getLogger("solar.web")
 
 
 class Adder:
-    """Takes photos in; `changing` is held while the index changes.
+    """Adds photos; `changing` is held while the index changes.
 
-    A SolarError if photos may be added, and there is no folder to put them in.
+    A SolarError if photos may be added, and there is no folder for them.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Adder:
         settings: WebSettings,
         network: NetworkThread,
         threads: Threads,
-        jobs: Jobs,
+        jobs: Cache[str, Job],
         changing: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._collection, self._model, self._settings = collection, model, settings
@@ -87,12 +88,12 @@ class Adder:
         self._root = writable_root(collection) if settings.writable else None
 
     def check(self) -> None:
-        """Raise a WebError where nothing may be added."""
+        """Raise a WebError if no photos may be added."""
         if self._root is None:
             raise WebError(403, "No photos can be added here: start the server with --writable.")
 
     async def start(self, uploads: Sequence[tuple[str, BinaryIO]]) -> str:
-        """Take photos, by name, from files that are closed afterwards; index them later.
+        """Keep uploads, by name, from files that are closed afterwards; index them later.
 
         Returns the job's id; a WebError if nothing may be added, or too many are being added.
         """
@@ -113,7 +114,7 @@ class Adder:
             raise
 
     def resume(self) -> None:
-        """Go on with photos that were sent before the server was stopped."""
+        """Resume uploads that were waiting when the server was stopped."""
         if self._root is None:
             return
         for waiting in sorted(self._uploads.glob(f"{_WAITING}*")):
@@ -121,7 +122,7 @@ class Adder:
                 self._begin(waiting)
 
     async def close(self) -> None:
-        """Break off what runs: photos that are indexed stay, and `resume` goes on with the rest."""
+        """Stop: photos that are indexed stay, and `resume` continues with the rest."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -148,7 +149,9 @@ class Adder:
             task = asyncio.create_task(self._run(job, names, waiting, held.pop_all()))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return self._jobs.add(job, waiting.name.removeprefix(_WAITING))
+        identity = waiting.name.removeprefix(_WAITING)
+        self._jobs.put(identity, job)
+        return identity
 
     async def _run(self, job: Job, names: Sequence[str], waiting: Path, held: ExitStack) -> None:
         with held:
@@ -160,9 +163,9 @@ class Adder:
             job.state = "done"
 
     async def _add(self, job: Job, uploads: Sequence[tuple[str, Path]]) -> None:
-        """Describe some photos and index them at once; those that the index has are left out."""
+        """Describe some photos and index them at once, except those that the index has."""
         described: dict[str, tuple[str, Photo, Vectors]] = {}  # by content
-        again: list[tuple[str, str]] = []  # names and paths of what is there already
+        again: list[tuple[str, str]] = []  # names and paths of photos in the index
         written: list[Path] = []
         for name, file in uploads:
             try:
@@ -189,7 +192,9 @@ class Adder:
                 for name, _, _ in new:
                     self._fail(job, name, error)
                 new = []
-                await asyncio.to_thread(_remove, written)
+                for file in written:
+                    with suppress(OSError):
+                        file.unlink()
         job.added += self._ids([photo.path for _, photo, _ in new])
         job.done += len(new)
         for name, path in again:
@@ -228,7 +233,7 @@ class Adder:
     def _store(self, name: str, data: bytes, written: list[Path]) -> tuple[str, Stamp]:
         """Write a photo under its own name or one like it; its path in the index, and its stamp.
 
-        What is new on the disk is also put into `written`.
+        New files are appended to `written`.
         """
         assert self._root is not None
         stem, ending = file_name(name, data)
@@ -240,7 +245,7 @@ class Adder:
                 continue
             if _put(data, file):
                 written.append(file)
-            elif not _holds(file, data):
+            elif not file.is_file() or file_digest(file) != hashlib.sha256(data).hexdigest():
                 continue
             return path, Photos((path,), (file,)).stamp(0)
         raise AssertionError  # there is always another number
@@ -263,14 +268,9 @@ def writable_root(collection: Collection) -> Root:
 
 
 def file_name(name: str, data: bytes) -> tuple[str, str]:
-    """What to call the file of an added photo: without and with nothing but its ending.
+    """The stem and the suffix for an added photo; its content decides on the suffix.
 
-    Args:
-        name: What the visitor called it; anything at all.
-        data: Its content, which decides on the ending.
-
-    Raises:
-        SolarError: It is a photo of a kind that folders are not searched for.
+    A SolarError if folders are not searched for photos of its format. `name` is the visitor's.
     """
     with opened(data) as image:
         kind = image.format or "unknown"
@@ -287,7 +287,7 @@ def file_name(name: str, data: bytes) -> tuple[str, str]:
 
 
 def _put(data: bytes, file: Path) -> bool:
-    """Write a file unless another one is called so."""
+    """Write a file unless the name is taken."""
     try:
         file.open("xb").close()  # reserves the name
     except FileExistsError:
@@ -304,19 +304,8 @@ def _put(data: bytes, file: Path) -> bool:
     return True
 
 
-def _holds(file: Path, data: bytes) -> bool:
-    same = file.is_file() and file.stat().st_size == len(data)
-    return same and file_digest(file) == hashlib.sha256(data).hexdigest()
-
-
-def _remove(files: Sequence[Path]) -> None:
-    for file in files:
-        with suppress(OSError):
-            file.unlink()
-
-
 def _keep(uploads: Sequence[tuple[str, BinaryIO]], folder: Path, index: str) -> None:
-    """Put what was sent to an index into a new folder, and its names last."""
+    """Put uploads into a new folder, and their names last."""
     folder.mkdir(parents=True)
     for number, (_, file) in enumerate(uploads):
         file.seek(0)
@@ -334,7 +323,7 @@ def _read(file: Path, most: int) -> bytes:
 
 
 async def _unhurried(ask: Callable[..., Awaitable[Any]], *given: Any) -> Any:
-    """Retry while the queue is full: the request has been answered, so none waits for a 503."""
+    """Retry while the queue is full: the request was answered, so no 503 can be sent."""
     while True:
         try:
             return await ask(*given)

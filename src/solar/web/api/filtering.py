@@ -1,13 +1,17 @@
-"""Which photos may be found or listed, and in which order, by what the index knows of them."""
+"""Which photos are found or listed, in which order, and the values to filter by."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from solar.images.roots import MARK
 from solar.storage.conditions import Condition, Where, parse_where
@@ -18,22 +22,22 @@ from solar.web.photos import Collection
 from solar.web.problems import WebError
 
 SORTED = 1000
-"""How many of the best hits are put into another order."""
+"""Number of the best hits that are sorted."""
 
-# As many as Python reads as a number without complaint.
+# int() rejects very long numbers.
 _DIGITS = re.compile(r"([0-9]{1,300})")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class PhotoFilter:
-    """What alone may be found.
+    """Conditions on photos.
 
     Attributes:
-        name: Part of the path, in either case.
-        label: What the photo shows, where folders say so.
-        where: Conditions, as of `solar search --where`.
-        root: The name of the root that it is below, empty for the one without.
+        name: Part of the path, case-folded.
+        label: The label, if folders are labels.
+        where: Conditions, as for `solar search --where`.
+        root: The name of its root, empty for the one without a name.
     """
 
     name: str = ""
@@ -42,7 +46,7 @@ class PhotoFilter:
     root: str | None = None
 
     def passes(self, collection: Collection, path: str) -> bool:
-        """Whether a photo may be found by its path alone; `where` is not looked at."""
+        """Whether a photo passes by its path alone; `where` is not checked."""
         return (
             self.name in path.casefold()
             and (self.label is None or collection.label(path) == self.label)
@@ -50,13 +54,13 @@ class PhotoFilter:
         )
 
     def holds(self, collection: Collection, photo: Photo) -> bool:
-        """Whether a photo may be found."""
+        """Whether a photo passes."""
         by_path = self.passes(collection, photo.path)
         return by_path and all(condition.holds(photo) for condition in self.where)
 
     def conditions(self, collection: Collection) -> Where:
-        """What the index itself can look at: `where`, and how paths start."""
-        starts = [f"{self.label}/"] if self.label is not None and collection.flat else []
+        """Conditions that the index itself can check: `where`, and path prefixes."""
+        starts = [f"{self.label}/"] if self.label is not None and collection.label_is_prefix else []
         starts += [f"{self.root}{MARK}"] if self.root else []
         return (*self.where, *(Condition("path", "=", start) for start in starts))
 
@@ -68,7 +72,7 @@ def photo_filter(
     where: Sequence[str],
     root: str | None,
 ) -> PhotoFilter:
-    """What a visitor asked for; a SolarError or WebError says what is not understood."""
+    """The filter of a request; a SolarError or WebError if a value is invalid."""
     known = [one.name for one in collection.index.roots.roots]
     if root is not None and root not in known:
         named = ", ".join(repr(one) for one in known) or "none, as there are no roots"
@@ -79,7 +83,7 @@ def photo_filter(
 def sorted_hits(
     hits: Iterable[tuple[int, Hit]], order: HitOrder | None, photo: Callable[[str], Photo]
 ) -> list[tuple[int, Hit]]:
-    """Ranks and hits in another order; equal ones stay by rank."""
+    """Ranks and hits in another order; ties stay by rank."""
     if order is None:
         return list(hits)
     if order == "similarity":
@@ -90,7 +94,7 @@ def sorted_hits(
 
 
 def sorted_photos(items: Iterable[T], order: KnownOrder, photo: Callable[[T], Photo]) -> list[T]:
-    """Items in the order of their photos; those without a capture time last, where that counts."""
+    """Items in the order of their photos; those without a capture time last."""
     if order == "name":
         return sorted(items, key=lambda item: _numbered(photo(item).path))
 
@@ -102,7 +106,7 @@ def sorted_photos(items: Iterable[T], order: KnownOrder, photo: Callable[[T], Ph
 
 
 def _numbered(path: str) -> list[str | int]:
-    """What puts `2.jpg` before `10.jpg`: texts and numbers in turn."""
+    """A key that sorts `2.jpg` before `10.jpg`."""
     parts = _DIGITS.split(path.casefold())
     return [int(part) if at % 2 else part for at, part in enumerate(parts)]
 
@@ -126,7 +130,7 @@ class BrowseRequest(Asked):
 
 
 class Browser:
-    """Selects photos, and keeps what was selected for those who scroll on."""
+    """Selects photos, and caches selections for visitors who scroll."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
@@ -137,7 +141,7 @@ class Browser:
     def select(
         self, only: PhotoFilter, order: KnownOrder | None, offset: int, limit: int
     ) -> tuple[int, list[int]]:
-        """How many photos pass, and the numbers of some, which another visitor may just remove."""
+        """The number of photos that pass, and the numbers of some."""
         collection = self._collection
         if only == PhotoFilter() and order is None and collection.gapless:
             total = len(collection)
@@ -158,3 +162,133 @@ class Browser:
         if order is not None:
             found = sorted_photos(found, order, lambda one: one[1])
         return [number for number, _ in found]
+
+
+MOST = 200
+"""Folders and tags in one answer."""
+
+# Counting a million photos takes about a second. While photos are being added, at most this share
+# of the time is spent on it.
+_SHARE = 0.05
+
+
+class Facet(BaseModel):
+    """A folder or a tag, and how many photos it has."""
+
+    name: str
+    photos: int
+
+
+class RootFacet(Facet):
+    """A root; photos of one without a name have no root in their own names."""
+
+    shown: str = Field(description="The name to show: its own, or that of its folder.")
+
+
+class FacetsAnswer(BaseModel):
+    """Values to filter by; of folders and tags, those with the most photos."""
+
+    photos: int
+    folders: list[Facet] = Field(description="Paths of folders; counts include subfolders.")
+    folders_total: int
+    tags: list[Facet]
+    tags_total: int
+    roots: list[RootFacet]
+    taken: list[str] | None = Field(
+        None, min_length=2, max_length=2, description="The earliest and the latest capture time."
+    )
+    with_time: int = Field(description="Photos whose capture time is known.")
+    with_position: int
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """An answer without folders and tags, these, and the time until which they are used."""
+
+    revision: int
+    until: float
+    answer: FacetsAnswer
+    folders: Mapping[str, int]
+    tags: Mapping[str, int]
+
+
+class Facets:
+    """Counts the photos of a collection once per revision, or less often."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._lock = threading.Lock()
+        self._counted: _Counted | None = None
+
+    def answer(self, search: str | None = None, limit: int = MOST) -> FacetsAnswer:
+        """The values to filter by; only folders and tags whose names contain a text."""
+        with self._lock:  # one visitor counts, others wait for it
+            kept = self._counted
+            revision = self._collection.revision
+            if kept is None or (kept.revision != revision and time.monotonic() >= kept.until):
+                kept = self._counted = _count(self._collection)
+        wanted = (search or "").casefold()
+        folders, folders_total = _largest(kept.folders, wanted, limit)
+        tags, tags_total = _largest(kept.tags, wanted, limit)
+        found = {"folders": folders, "folders_total": folders_total}
+        return kept.answer.model_copy(update={**found, "tags": tags, "tags_total": tags_total})
+
+
+def _count(collection: Collection) -> _Counted:
+    started, revision = time.monotonic(), collection.revision
+    inner: Counter[str] = Counter()
+    tags: Counter[str] = Counter()
+    first, last, with_time, with_position = "", "", 0, 0
+    for _, photo in collection.numbered():
+        inner[photo.path.rpartition("/")[0]] += 1
+        tags.update(photo.tags)
+        if photo.taken:
+            with_time += 1
+            first = min(first or photo.taken, photo.taken)
+            last = max(last, photo.taken)
+        with_position += photo.position is not None
+    folders: Counter[str] = Counter()
+    roots: Counter[str] = Counter()
+    for folder, count in inner.items():
+        roots[collection.root(f"{folder}/")] += count
+        for outer in _outwards(folder):
+            folders[outer] += count
+    answer = FacetsAnswer(
+        photos=inner.total(),
+        folders=[],
+        folders_total=0,
+        tags=[],
+        tags_total=0,
+        roots=[
+            RootFacet(
+                name=root.name,
+                photos=roots[root.name],
+                shown=root.name or Path(root.path).name or "photos",
+            )
+            for root in collection.index.roots.roots[:MOST]
+        ],
+        taken=[first, last] if with_time else None,
+        with_time=with_time,
+        with_position=with_position,
+    )
+    now = time.monotonic()
+    return _Counted(revision, now + (now - started) / _SHARE, answer, folders, tags)
+
+
+def _outwards(folder: str) -> list[str]:
+    """A folder and its parents below its root, each with a slash at the end."""
+    root, mark, below = folder.partition(MARK)
+    if not mark:
+        # `camera//1.jpg` lies right below its root, and its folder is `camera/`.
+        root, below = "", "" if folder.endswith("/") else folder
+    parts = below.split("/") if below else []
+    start = f"{root}{mark}"
+    return [f"{start}{'/'.join(parts[:depth])}/" for depth in range(len(parts), 0, -1)]
+
+
+def _largest(counts: Mapping[str, int], wanted: str, limit: int) -> tuple[list[Facet], int]:
+    """Those with most photos, ordered by name, and the total number."""
+    found = [(name, n) for name, n in counts.items() if not wanted or wanted in name.casefold()]
+    found.sort(key=lambda one: (-one[1], one[0]))
+    chosen = sorted(found[:limit])
+    return [Facet(name=name, photos=n) for name, n in chosen], len(found)

@@ -1,14 +1,25 @@
-"""Looking closer: attention of a photo, matches of two, a map of all; made once, and kept."""
+"""Looking closer: attention of a photo, matches and similarity of two, a map of all.
+
+Everything is computed once and kept.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+
+from solar.errors import SolarError
 from solar.images import Box
 from solar.index import PhotoIndex
 from solar.index.index import need_vectors
+from solar.web.api import schemas
+from solar.web.api.schemas import BoxCorners, Pair, PhotoId, Pixel
 from solar.web.cache import MadeOnce
 from solar.web.guard.thread_pools import NetworkThread, Threads
 from solar.web.photos import VisiblePhoto
@@ -16,25 +27,28 @@ from solar.web.served_model import ServedModel
 
 if TYPE_CHECKING:
     from solar.matching.match import Matches
+    from solar.models.contributions import LocatedDescriptor
     from solar.show.attention_source import AttentionSource
     from solar.show.collection_map import CollectionMap
+    from solar.show.explanation import Explanation
+
 
 V = TypeVar("V")
 _MATCH_BYTES = 32 * 2**20
 
 
 class Attention(MadeOnce["AttentionSource"]):
-    """Attention maps of photos whose shorter side is brought to `size` pixels."""
+    """Attention maps of photos resized to a shorter side of `size` pixels."""
 
     def __init__(self, network: NetworkThread, budget: int, size: int) -> None:
         super().__init__(budget, lambda one: one.nbytes)
         self._network, self._size = network, size
 
     async def source(self, photo: VisiblePhoto, model: ServedModel) -> tuple[AttentionSource, bool]:
-        """What the attention maps of a photo are made of, and whether it was there already.
+        """The source of a photo's attention maps, and whether it was cached.
 
-        A WebError if too much is waiting, a SolarError if the photo cannot be read, or the model
-        has no attention.
+        A WebError if the queue is full, a SolarError if the photo cannot be read, or the model has
+        no attention.
         """
         from solar.show.attention_source import AttentionSource
 
@@ -48,7 +62,7 @@ class Attention(MadeOnce["AttentionSource"]):
 
 
 class Matching(MadeOnce["tuple[Matches, float]"]):
-    """What two photos have in common, and the seconds that finding it took."""
+    """Keypoint matches of two photos, and the seconds they took."""
 
     def __init__(self, threads: Threads) -> None:
         super().__init__(_MATCH_BYTES, _match_size)
@@ -57,7 +71,7 @@ class Matching(MadeOnce["tuple[Matches, float]"]):
     async def match(
         self, a: VisiblePhoto, b: VisiblePhoto, box: Box | None
     ) -> tuple[tuple[Matches, float], bool]:
-        """Matches, as a search that verifies finds them, and whether they were there already.
+        """Matches, as for verification, and whether they were cached.
 
         A SolarError if a photo cannot be read, the box misses it, or OpenCV is not installed.
         """
@@ -80,7 +94,7 @@ def _match_size(pair: tuple[Matches, float]) -> int:
 
 
 class Explorer:
-    """The map of an index, made in the background when it is first asked for."""
+    """The map of an index, computed in the background on the first request."""
 
     def __init__(self, index: PhotoIndex) -> None:
         self._index = index
@@ -90,13 +104,13 @@ class Explorer:
 
     @property
     def seconds(self) -> float:
-        """For how long the map has been made."""
+        """Seconds since the computation started."""
         return perf_counter() - self._since
 
     def ask(self, revision: int) -> CollectionMap | None:
-        """The map, or None while it is being made; made anew for another revision of the photos.
+        """The map, or None while it is being computed; again for another revision.
 
-        A SolarError where photos have no vectors.
+        A SolarError if photos have no vectors.
         """
         from solar.show.collection_map import map_index
 
@@ -108,5 +122,167 @@ class Explorer:
             return None
         done = self._task
         if done.exception() is not None:
-            self._task = None  # the next who asks tries again
+            self._task = None  # the next request tries again
         return done.result()
+
+
+class WhyRequest(schemas.Asked):
+    """Two photos whose similarity is to be explained."""
+
+    a: PhotoId
+    b: PhotoId
+    box: BoxCorners | None = Field(None, description="The part of A to use.")
+    model: str | None = Field(None, max_length=500)
+    attention: bool = Field(True, description="False: skip the attention blocks.")
+
+
+class ExplainedPhoto(schemas.PhotoInfo):
+    """A photo and its regions."""
+
+    rows: list[float] = Field(description="Edges of the rows of regions, in pixels from the top.")
+    columns: list[float] = Field(description="Edges of the columns, in pixels from the left.")
+    heat: list[float] = Field(
+        description="What each region adds to the similarity, row by row; may be negative."
+    )
+
+
+class ExplainedPair(BaseModel):
+    """A region of each photo, by its centre, and what the two add to the similarity."""
+
+    a: Pair[float]
+    b: Pair[float]
+    value: float
+
+
+class WhyAnswer(BaseModel):
+    """The similarity of two photos as a sum over their regions."""
+
+    score: float = Field(description="The similarity: the sum of either heat map.")
+    shift: float = Field(
+        description="The part of it that comes from the bias of the whitening layer."
+    )
+    a: ExplainedPhoto
+    b: ExplainedPhoto
+    pairs: list[ExplainedPair] = Field(
+        description="The strongest pairs of regions that are mutual best matches."
+    )
+    seconds: float
+    cached: bool
+
+
+class RegionRequest(WhyRequest):
+    """A region of one of the photos, by any pixel in it."""
+
+    side: Literal["a", "b"]
+    x: Pixel = Field(description="In pixels of the upright original.")
+    y: Pixel
+
+
+class RegionAnswer(BaseModel):
+    """What each region of the other photo adds to the similarity with this region."""
+
+    region: Pair[int] = Field(description="Its row and column.")
+    value: float = Field(description="What the region adds: the sum of the map.")
+    heat: list[float] = Field(description="Of the other photo, row by row.")
+    seconds: float
+    cached: bool
+
+
+class Explainer(MadeOnce["LocatedDescriptor"]):
+    """Contributions of regions to descriptors; two photos make an explanation."""
+
+    def __init__(self, network: NetworkThread, budget: int) -> None:
+        super().__init__(budget, lambda one: one.nbytes)
+        self._network = network
+
+    async def explain(
+        self,
+        a: VisiblePhoto,
+        b: VisiblePhoto,
+        model: ServedModel,
+        *,
+        box: Box | None = None,
+        attention: bool = True,
+    ) -> tuple[Explanation, bool]:
+        """Why A, or a box in it, is similar to B, and whether both were cached.
+
+        A WebError if the queue is full, a SolarError if a photo cannot be read, the box misses it,
+        or the model pools in a way that cannot be split, or has no attention to leave out.
+        """
+        from solar.models.contributions import check_splits, locate
+        from solar.show.explanation import Explanation
+
+        encoder = await model.encoder()
+        net, how = encoder.net, encoder.settings
+        check_splits(net)
+        if not attention and not net.config.attention:
+            raise SolarError(f"The model {model.name} has no attention to leave out.")
+
+        async def located(photo: VisiblePhoto, part: Box | None) -> tuple[LocatedDescriptor, bool]:
+            def run() -> LocatedDescriptor:
+                return locate(
+                    *(net, photo.source),
+                    size=how.size,
+                    scales=how.scales,
+                    box=part,
+                    mode=how.mode,
+                    attention=attention,
+                )
+
+            key = (photo.id, photo.version, model.name, part, attention)
+            return await self.get(key, lambda: self._network.alone(run))
+
+        first, kept = await located(a, box)
+        second, also = await located(b, None)
+        return Explanation(first, second), kept and also
+
+
+def explained(
+    photos: Sequence[schemas.PhotoInfo], found: Explanation, cached: bool, started: float
+) -> WhyAnswer:
+    """The answer with an explanation of these two photos."""
+    a, b = (
+        ExplainedPhoto(
+            # An index may not know how large a photo is.
+            **{**photo.model_dump(), "width": one.size[0], "height": one.size[1]},
+            rows=one.rows.round(2).tolist(),
+            columns=one.columns.round(2).tolist(),
+            heat=_rounded(heat, 6),
+        )
+        for photo, one, heat in zip(
+            photos, (found.a, found.b), (found.heat_a, found.heat_b), strict=True
+        )
+    )
+    pairs = [
+        ExplainedPair(a=list(pair.a), b=list(pair.b), value=pair.value) for pair in found.pairs()
+    ]
+    return WhyAnswer(
+        score=round(found.score, 6),
+        shift=round(found.shift, 6),
+        a=a,
+        b=b,
+        pairs=pairs,
+        seconds=round(perf_counter() - started, 5),
+        cached=cached,
+    )
+
+
+def answered(
+    asked: RegionRequest, found: Explanation, cached: bool, started: float
+) -> RegionAnswer:
+    """The answer for a region; a SolarError if it is not in the photo."""
+    from solar.show.explanation import region_at
+
+    at = asked.x, asked.y
+    heat = found.answers(at, asked.side)
+    return RegionAnswer(
+        region=list(region_at(found.a if asked.side == "a" else found.b, at)),
+        value=float(heat.sum()),
+        heat=_rounded(heat, 4),
+        seconds=round(perf_counter() - started, 5),
+        cached=cached,
+    )
+
+
+def _rounded(heat: NDArray[np.float32], digits: int) -> list[float]:
+    return [float(f"{value:.{digits}g}") for value in heat.ravel().tolist()]

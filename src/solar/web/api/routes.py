@@ -18,10 +18,9 @@ from starlette.formparsers import MultiPartException
 from solar.errors import SolarError
 from solar.images import Box
 from solar.ranking.rerank import chosen
-from solar.web.api import schemas
-from solar.web.api.albums import TYPES, Album, AlbumPage, ExportForm
-from solar.web.api.duplicate_review import GroupPage, Kind, ReportOverview
-from solar.web.api.explaining import (
+from solar.web.api import schemas, updating
+from solar.web.api.filtering import MOST, SORTED, BrowseRequest, FacetsAnswer, photo_filter
+from solar.web.api.inspection import (
     RegionAnswer,
     RegionRequest,
     WhyAnswer,
@@ -29,8 +28,15 @@ from solar.web.api.explaining import (
     answered,
     explained,
 )
-from solar.web.api.facets import MOST, FacetsAnswer
-from solar.web.api.filtering import SORTED, BrowseRequest, photo_filter
+from solar.web.api.reports import (
+    TYPES,
+    Album,
+    AlbumPage,
+    ExportForm,
+    GroupPage,
+    Kind,
+    ReportOverview,
+)
 from solar.web.api.schemas import PhotoId
 from solar.web.api.searching import StageResult, Wanted, depth_for
 from solar.web.api.updating import RemoveAnswer, RemoveRequest
@@ -46,7 +52,9 @@ if TYPE_CHECKING:
 
 
 NDJSON = "application/x-ndjson"
-_PictureId = Annotated[PhotoId, Path()]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+Limit = Annotated[int, Query(ge=1, le=200)]
+ShortId = Annotated[str, Path(max_length=40)]
 _JPEG: dict[int | str, dict[str, Any]] = {
     200: {"description": "The picture.", "content": {"image/jpeg": {}}}
 }
@@ -82,30 +90,33 @@ def create_router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MOST)] = MOST,
     ) -> FacetsAnswer:
         """List the folders, tags, roots and times to filter by."""
-        return await service.slow.run(service.facets.answer, search, limit)  # it counts at first
+        return await service.slow.run(service.facets.answer, search, limit)
 
     @router.post("/photos/remove")
     async def remove(asked: RemoveRequest) -> RemoveAnswer:
         """Remove photos from the index, if this server allows it; their files stay."""
-        return await service.remover.remove(asked.photos)
+        if not service.settings.writable:
+            raise WebError(403, "No photos can be removed here: start the server with --writable.")
+        changing = service.changing()
+        return await updating.remove(service.collection, asked.photos, service.slow, changing)
 
     @router.get("/photos/{id}")
-    async def photo(id: _PictureId) -> schemas.PhotoDetails:
+    async def photo(id: Annotated[PhotoId, Path()]) -> schemas.PhotoDetails:
         """Get all details of a photo."""
         return await service.threads.run(service.photo_details, id)
 
     @router.get("/photos/{id}/thumbnail", response_class=Response, responses=_JPEG)
-    async def thumbnail(id: _PictureId, w: Width = Width.SMALL) -> Response:
+    async def thumbnail(id: Annotated[PhotoId, Path()], w: Width = Width.SMALL) -> Response:
         """Get a thumbnail of a photo, upright and without its metadata."""
         return _jpeg(await service.picture(id, int(w)))
 
     @router.get("/photos/{id}/photo", response_class=Response, responses=_JPEG)
-    async def large(id: _PictureId) -> Response:
+    async def large(id: Annotated[PhotoId, Path()]) -> Response:
         """Get a photo with at most 1600 pixels on its longest side."""
         return _jpeg(await service.picture(id, LARGEST))
 
     @router.get("/photos/{id}/original", response_class=Response, responses=_JPEG)
-    async def full_size(id: _PictureId) -> Response:
+    async def full_size(id: Annotated[PhotoId, Path()]) -> Response:
         """Get a photo at full size: the file itself if this server allows downloads."""
         return await service.original(id)
 
@@ -123,14 +134,12 @@ def create_router(service: Service) -> APIRouter:
 
         With `Accept: application/x-ndjson`, the results of every stage come as one line each.
         """
-        photo = None
-        if asked.photo is not None:
-            photo = await service.threads.run(service.visible, asked.photo)
-        wanted = await service.threads.run(_wanted, service, asked, photo)
+        wanted = await service.threads.run(_wanted, service, asked)
+        photo = wanted.parts[0][0] if wanted.parts else None
         rankings = service.searcher.search(wanted)
         if NDJSON in request.headers.get("accept", ""):
             lines = _lines(service, asked, photo, rankings)
-            first = await anext(lines)  # what can be refused is refused before the answer begins
+            first = await anext(lines)  # refusals come before the answer begins
             return StreamingResponse(_joined(service, first, lines), media_type=NDJSON)  # type: ignore[return-value]
         stages = [ranking async for ranking in rankings]
         return await service.threads.run(service.page, asked, photo, stages[-1])
@@ -152,7 +161,7 @@ def create_router(service: Service) -> APIRouter:
         started = perf_counter()
         photos, found, cached = await _explain(service, asked)
         told = [service.photo_info(photo) for photo in photos]
-        # The strongest pairs are looked for among all, which takes longer than a search.
+        # Finding the strongest of all pairs takes longer than a search.
         return await service.slow.run(explained, told, found, cached, started)
 
     @router.post("/why/answers")
@@ -182,21 +191,17 @@ def create_router(service: Service) -> APIRouter:
     @router.get("/duplicates")
     async def duplicates() -> ReportOverview:
         """Summarise the report of duplicates, if the server has one."""
-        return await service.threads.run(service.reviewer.overview)
+        return await service.threads.run(service.reviewer.overview, service.settings.name)
 
     @router.get("/duplicates/groups")
-    async def groups(
-        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 25,
-        kind: Kind | None = None,
-    ) -> GroupPage:
+    async def groups(offset: Offset = 0, limit: Limit = 25, kind: Kind | None = None) -> GroupPage:
         """List groups of duplicates, page by page."""
         return await service.threads.run(service.reviewer.page, offset, limit, kind)
 
     @router.get("/albums")
     async def albums(
-        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 25,
+        offset: Offset = 0,
+        limit: Limit = 25,
         shown: Annotated[int, Query(ge=1, le=20)] = 4,
     ) -> AlbumPage:
         """List albums of photos of the same place, page by page, each with its first photos."""
@@ -211,11 +216,7 @@ def create_router(service: Service) -> APIRouter:
         return Response(text.encode("utf-8", "surrogateescape"), media_type=TYPES[form])
 
     @router.get("/albums/{id}")
-    async def one_album(
-        id: Annotated[str, Path(max_length=40)],
-        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    ) -> Album:
+    async def one_album(id: ShortId, offset: Offset = 0, limit: Limit = 50) -> Album:
         """Get an album and some of its photos."""
         return await service.threads.run(service.albums.album, id, offset, limit)
 
@@ -236,9 +237,11 @@ def create_router(service: Service) -> APIRouter:
         return schemas.JobStarted(job=service.updater.start())
 
     @router.get("/jobs/{id}")
-    async def job(id: Annotated[str, Path(max_length=40)]) -> schemas.Job:
+    async def job(id: ShortId) -> schemas.Job:
         """Get the progress of a job that adds photos or updates the collection."""
-        return service.jobs.get(id)
+        if (found := service.jobs.get(id)) is None:
+            raise WebError(404, "There is no such job.")
+        return found
 
     return router
 
@@ -294,7 +297,7 @@ def _matched(
     )
 
 
-def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto | None) -> Wanted:
+def _wanted(service: Service, asked: schemas.SearchRequest) -> Wanted:
     only = asked.filter or schemas.Filter.model_construct()
     liked, unliked = (
         {photo.id: photo for photo in map(service.visible, photos)}
@@ -304,9 +307,8 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto 
         raise WebError(422, f"Photo {min(both)} is both liked and unliked: choose one of the two.")
     usual = asked.rerank is None
     return Wanted(
-        photo,
+        [(service.visible(part.photo), _box(part.box)) for part in asked.parts],
         service.model(asked.model),
-        _box(asked.box),
         ([] if asked.text else service.usual) if usual else chosen(asked.rerank),
         photo_filter(service.collection, only.name_contains, only.label, only.where, only.root),
         only.min_score,
@@ -314,7 +316,6 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto 
         asked.include_self,
         only.min_probability,
         usual,
-        further=[(service.visible(part.photo), _box(part.box)) for part in asked.further],
         like=list(liked.values()),
         unlike=list(unliked.values()),
         text=(asked.text or "").strip() or None,
@@ -341,7 +342,7 @@ async def _joined(service: Service, first: str, rest: AsyncIterator[str]) -> Asy
     try:
         async for line in rest:
             yield line
-    except (SolarError, WebError) as error:  # too late for a status: the last line tells
+    except (SolarError, WebError) as error:  # too late for a status: a last line instead
         yield json.dumps({"error": service.told(error)}, ensure_ascii=False) + "\n"
 
 
@@ -375,13 +376,13 @@ def _sentence(error: Exception) -> str:
 
 
 def _shown(name: str) -> str:
-    """A file name to show: its last part, without letters that could mislead."""
+    """A file name to show: its last part, without control characters."""
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
     return "".join(c for c in last if c.isprintable())[:120] or "photo"
 
 
 def _upload(field: str, *, many: bool) -> dict[str, Any]:
-    """How a multipart body looks, for the description of the API."""
+    """The schema of a multipart body."""
     file = {"type": "string", "format": "binary"}
     value = {"type": "array", "items": file, "minItems": 1} if many else file
     schema = {"type": "object", "properties": {field: value}, "required": [field]}

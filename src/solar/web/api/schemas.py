@@ -241,6 +241,12 @@ class SearchRequest(Asked):
         None, description="Sort the best 1,000 results by this; `rank` does not change."
     )
 
+    @property
+    def parts(self) -> list[QueryPart]:
+        """All photos of the query."""
+        first = [] if self.photo is None else [QueryPart(photo=self.photo, box=self.box)]
+        return first + self.further
+
     @model_validator(mode="after")
     def _asks_for_something(self) -> "SearchRequest":
         if self.photo is None and not (self.text or "").strip():

@@ -1,4 +1,4 @@
-"""From a query's vector to ranked photos, a stage after the other."""
+"""From a query's vector to ranked photos, stage by stage."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ from solar.web.photos import Collection, VisiblePhoto
 from solar.web.problems import WebError
 from solar.web.served_model import ServedModel
 
-# Rankings are made this deep, so that scrolling on mostly finds what is there already.
+# Depths of rankings: scrolling mostly finds cached ones.
 _DEPTHS = (100, 300, 1000, 3000, 10_000)
 _HIT_BYTES = 200
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a visitor searches for, and what alone may be found."""
+    """A query and the filters of its results."""
 
-    photo: VisiblePhoto | None  # None where there is a text alone
+    parts: Sequence[tuple[VisiblePhoto, Box | None]]  # none for a text alone
     model: ServedModel
-    box: Box | None = None
     rerank: Sequence[str] = ()  # names of methods, in order
     only: PhotoFilter = field(default_factory=PhotoFilter)
     least: float | None = None
@@ -47,19 +46,13 @@ class Wanted:
     include_self: bool = False  # an indexed photo is also found for itself
     min_probability: float | None = None
     usual: bool = False  # the default methods: skip those that cannot be used
-    further: Sequence[tuple[VisiblePhoto, Box | None]] = ()  # photos of the query beside the first
     like: Sequence[VisiblePhoto] = ()  # results that the visitor ticked
     unlike: Sequence[VisiblePhoto] = ()  # and crossed
     text: str | None = None
 
     @property
-    def parts(self) -> list[tuple[VisiblePhoto, Box | None]]:
-        """All photos of the query, with their boxes."""
-        return [] if self.photo is None else [(self.photo, self.box), *self.further]
-
-    @property
     def key(self) -> tuple[object, ...]:
-        """What its vector depends on, but for the model."""
+        """What its vector depends on, except for the model."""
         parts = [(photo.id, photo.version, box) for photo, box in self.parts]
         judged = [[(one.id, one.version) for one in photos] for photos in (self.like, self.unlike)]
         return (tuple(parts), *map(tuple, judged), self.text)
@@ -67,7 +60,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a stage found, best first."""
+    """The ranking after a stage."""
 
     stage: str
     hits: Sequence[Hit]
@@ -78,7 +71,7 @@ class StageResult:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """A ranking that is kept: how to go on from it, what it shows, and the seconds it took."""
+    """A cached ranking: how to continue from it, what it shows, and the seconds it took."""
 
     results: SearchResults
     hits: Sequence[Hit]
@@ -91,7 +84,7 @@ def depth_for(hits: int) -> int:
 
 
 def _probable(wanted: Wanted, ranked: _Ranked, awaited: Sequence[str]) -> Sequence[Hit]:
-    """The hits that are probable enough; all of them where a later stage will tell."""
+    """The hits that are probable enough; all of them if a later stage decides."""
     least, results = wanted.min_probability, ranked.results
     calibrated = wanted.model.index.calibration is not None
     if least is None or (results.rating is None and awaited and calibrated):
@@ -100,10 +93,10 @@ def _probable(wanted: Wanted, ranked: _Ranked, awaited: Sequence[str]) -> Sequen
 
 
 class Searcher:
-    """Searches, and keeps vectors and rankings for those who scroll on or switch options.
+    """Searches, and caches vectors and rankings for visitors who scroll or switch options.
 
-    The `network` describes, `threads` decode and search, `slow` ones rank again by looking at
-    photos; `methods` names the ways to re-rank that can be used here, others are passed over.
+    The `network` describes, `threads` decode and search, `slow` ones re-rank by looking at photos;
+    `methods` names the available re-ranking methods, others are skipped.
     """
 
     def __init__(
@@ -132,20 +125,20 @@ class Searcher:
         return self._vectors.bytes + self._rankings.bytes
 
     def forget(self) -> None:
-        """Forget rankings: the index has changed."""
+        """Drop rankings: the index has changed."""
         self._rankings.clear()
 
     def forget_places(self) -> None:
-        """Forget also what knows where photos were, and what they looked like."""
+        """Drop everything that depends on the files of photos, too."""
         self.forget()
         self._vectors.clear()
         self._methods_keep.clear()
 
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
-        """Rank, a stage after the other: plain, then as each method does.
+        """Rank stage by stage: plain, then after each method.
 
-        A WebError if too much is asked for at once, a SolarError if the photo cannot be described
-        or there are no probabilities.
+        A WebError if the queue is full, a SolarError if the photo cannot be described or there are
+        no probabilities.
         """
         asked, seconds = await self._described(wanted)
         liked, unliked = [
@@ -170,7 +163,7 @@ class Searcher:
             yield StageResult(stage, hits, dict(seconds), plain, awaited)
 
     async def _described(self, wanted: Wanted) -> tuple[Any, dict[str, float]]:
-        """What the index compares photos with, and the seconds it took, by the stage's name."""
+        """The query for the index, and the seconds of computing it, by the stage's name."""
         if isinstance(wanted.model.index, Index):
             vector, took = await self.vector(wanted)
             return vector, {"describe": took}
@@ -184,7 +177,7 @@ class Searcher:
         return words, {"features": took}
 
     async def _once(self, key: object, describe: Callable[[], Awaitable[Any]]) -> tuple[Any, float]:
-        """What describes a query, and the seconds it took, kept for the next request."""
+        """A part of a query, and the seconds it took, from the cache if possible."""
         kept = self._vectors.get(key)
         if kept is None:
             started = perf_counter()
@@ -193,8 +186,6 @@ class Searcher:
         return kept
 
     async def _visual_words(self, wanted: Wanted) -> tuple[Any, float]:
-        """Those of all photos of a query together."""
-
         async def words() -> Any:
             index: Any = await wanted.model.loaded()
             parts = [Part(photo.source, box) for photo, box in wanted.parts]
@@ -203,7 +194,7 @@ class Searcher:
         return await self._once((wanted.key, wanted.model.name), words)
 
     async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:
-        """The vector that a visitor searches for, and the seconds it took."""
+        """The vector of a query, and the seconds it took."""
 
         async def described(
             photos: Iterable[tuple[VisiblePhoto, Box | None]],
@@ -245,7 +236,7 @@ class Searcher:
                     return found[photo.name][1]
             encoder = await model.encoder()
             pixels = await self._threads.run(encoder.decode, photo.source, box)
-            # Not by the name of the model: other indexes may call another one so.
+            # Not by the name of the model, which may be another one in another index.
             alike = (encoder, pixels.shape)
             described: Vectors = await self._network.together(alike, pixels, encoder.describe)
             return described
@@ -255,7 +246,7 @@ class Searcher:
     async def _kept(
         self, wanted: Wanted, names: Sequence[str], asked: Any, before: _Ranked | None
     ) -> _Ranked:
-        """The ranking after these methods, which all but the last have made `before`."""
+        """The ranking after these methods; `before` is that after all but the last."""
         key = (
             *(wanted.key, wanted.model.name, wanted.only),
             *(wanted.least, wanted.depth, wanted.include_self, tuple(names)),
@@ -270,14 +261,14 @@ class Searcher:
             if before is None:
                 results = self._results(wanted, asked)
             else:
-                # What looks at photos starts from what another method left; others and a plain
-                # search need similarities.
+                # Methods that look at photos start from the ranking before; others need
+                # similarities.
                 photos = METHODS[names[-1]].needs == "photos" and len(names) > 1
                 results = before.results.led_by(before.hits) if photos else before.results
                 with suppress(SolarError) if wanted.usual else nullcontext():
                     results = METHODS[names[-1]].rerank(results)
             least, hits = wanted.least, results.rated(wanted.depth)
-            # What is no similarity yet will be one after the stages that follow.
+            # Scores may become similarities in a later stage.
             if least is not None and (results.similar or len(names) == len(wanted.rerank)):
                 hits = [hit for hit in hits if hit.score >= least]
             return _Ranked(results, hits, perf_counter() - started)
@@ -288,7 +279,7 @@ class Searcher:
         return ranked
 
     def _results(self, wanted: Wanted, described: Any) -> SearchResults:
-        """A plain search, which finds only photos that pass the visitor's filters."""
+        """A plain search among photos that pass the filters."""
         index, collection = wanted.model.index, self._collection
         where = wanted.only.conditions(collection)
         queries = [] if wanted.include_self else [photo for photo, _ in wanted.parts]
@@ -322,7 +313,7 @@ class Searcher:
     async def _judged(
         self, wanted: Wanted, photos: Iterable[VisiblePhoto], vector: Vectors
     ) -> list[Hit]:
-        """Indexed photos that the visitor has judged, as far as they pass the filters."""
+        """Indexed photos that the visitor has judged and that pass the filters."""
         collection, least, hits = self._collection, wanted.least, []
         for photo in photos:
             if photo.indexed and wanted.only.holds(collection, collection.photo(int(photo.id))):

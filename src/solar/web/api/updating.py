@@ -1,11 +1,10 @@
-"""How the index changes while it is served: updates, removals, and other processes."""
+"""Changes of the index while it is served: updates, removals, and other processes."""
 
 import asyncio
 import re
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -22,42 +21,21 @@ from solar.index.sync import Changes, relocate, sync
 from solar.storage.catalogued_folder import FolderStorage
 from solar.storage.types import Amendment
 from solar.web.api.schemas import Asked, ChangeCounts, Job, PhotoId
+from solar.web.cache import Cache
 from solar.web.guard.thread_pools import Threads
 from solar.web.photos import Collection
 from solar.web.problems import WebError
 from solar.web.settings import WebSettings
 
-# Few at a time: visitors see how far it is, and a server that is stopped need not wait for many.
+# Small batches: visitors see the progress, and a server that is stopped need not wait for many.
 _PACE = Throughput(batch=4)
 _ATTEMPTS = 5
-_COUNTED = 5.0  # seconds between two looks at an engine that has no versions
-_JOBS_KEPT = 200
+_COUNTED = 5.0  # seconds between two counts of an engine that has no versions
 MOST = 1000
 """Photos in one request to remove some."""
 
 _ABSOLUTE = re.compile(r"(?<![^\s'\"(`])/(?:[^\s/'\"`]+/)+(?=[^\s/])")
 T = TypeVar("T")
-
-
-class Jobs:
-    """The latest background jobs, by id."""
-
-    def __init__(self) -> None:
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
-
-    def add(self, job: Job, identity: str | None = None) -> str:
-        """Keep a job; returns its id, a new one by default."""
-        identity = identity or new_identity()
-        self._jobs[identity] = job
-        while len(self._jobs) > _JOBS_KEPT:
-            self._jobs.popitem(last=False)
-        return identity
-
-    def get(self, identity: str) -> Job:
-        """A job; a WebError if there is none, or it was long ago."""
-        if identity not in self._jobs:
-            raise WebError(404, "There is no such job.")
-        return self._jobs[identity]
 
 
 def new_identity() -> str:
@@ -66,14 +44,14 @@ def new_identity() -> str:
 
 
 def without_places(sentence: str, places: Iterable[str]) -> str:
-    """A sentence without the folders of this machine; of `places` the last parts stay."""
+    """A sentence without folders of this machine; of `places` the last parts stay."""
     for place in sorted(places, key=len, reverse=True):
         sentence = sentence.replace(place, Path(place).name) if Path(place).name else sentence
     return _ABSOLUTE.sub("", sentence)
 
 
 async def retried(change: Callable[[], Awaitable[T]]) -> T:
-    """Change an index, to which another process may be writing for a moment."""
+    """Change an index, retrying while another process is writing to it."""
     for attempt in range(_ATTEMPTS - 1):
         with suppress(PassingError):
             return await change()
@@ -88,7 +66,7 @@ class Updater:
         self,
         collection: Collection,
         settings: WebSettings,
-        jobs: Jobs,
+        jobs: Cache[str, Job],
         changed: Callable[[], None],
     ) -> None:
         self._collection, self._settings = collection, settings
@@ -98,7 +76,7 @@ class Updater:
 
     @property
     def allowed(self) -> bool:
-        """Whether visitors may have the collection brought up to date."""
+        """Whether visitors may update the collection."""
         return self._settings.writable and bool(self._collection.roots)
 
     @property
@@ -107,10 +85,7 @@ class Updater:
         return self._latest is not None and self._latest[1].state == "running"
 
     def start(self) -> str:
-        """Begin an update, or join the one that runs; gives the job's id.
-
-        A WebError where nothing may be changed.
-        """
+        """Start an update, or join the running one; returns the job's id."""
         if not self.allowed:
             raise WebError(
                 403, "The collection cannot be updated here: start the server with --writable."
@@ -118,12 +93,13 @@ class Updater:
         if self._latest is None or not self.running:
             job = Job(state="running", done=0, total=0, added=[], failed=[])
             thread = threading.Thread(target=self._run, args=(job,), name="update")
-            self._latest = self._jobs.add(job), job, thread
+            self._latest = new_identity(), job, thread
+            self._jobs.put(self._latest[0], job)
             thread.start()
         return self._latest[0]
 
     async def close(self) -> None:
-        """Break off an update: what was described until now is not described again."""
+        """Stop an update; the next one reuses the embeddings computed so far."""
         self._closed = True
         if self._latest is not None:
             await asyncio.to_thread(self._latest[2].join)
@@ -148,11 +124,16 @@ class Updater:
                 job.state = "done"
 
     def _sync(self, job: Job) -> Changes:
-        index, told = self._collection.index, _Told(job, lambda: self._closed)
+        def progress(step: str, done: int, total: int) -> None:
+            if self._closed:
+                raise SolarError("The server was stopped: update the collection again.")
+            job.done, job.total = done, total
+
+        index, device = self._collection.index, self._settings.device
         _settle(index, self._collection.roots)
         for pause in (0.2, 0.4, None):
             try:
-                return sync(index, progress=told, device=self._settings.device, throughput=_PACE)
+                return sync(index, progress=progress, device=device, throughput=_PACE)
             except SolarError:  # a visitor may be adding photos at this moment
                 if pause is None or self._closed:
                     raise
@@ -161,7 +142,7 @@ class Updater:
 
 
 def _settle(index: PhotoIndex, roots: Roots) -> None:
-    """Have an index remember where its photos are now; a SolarError if they are not there."""
+    """Record in the index where its photos are now; a SolarError if they are not there."""
     before = index.roots.roots
     if len({root.path for root in roots.roots}) < len(roots.roots):
         raise SolarError(
@@ -174,18 +155,6 @@ def _settle(index: PhotoIndex, roots: Roots) -> None:
     for old, new in zip(before, roots.roots, strict=False):
         if old.path != new.path:
             relocate(index, new.path, old.path)
-
-
-class _Told:
-    """Tells a job how many photos are described; breaks off where the server stops."""
-
-    def __init__(self, job: Job, closed: Callable[[], bool]) -> None:
-        self._job, self._closed = job, closed
-
-    def __call__(self, step: str, done: int, total: int) -> None:
-        if self._closed():
-            raise SolarError("The server was stopped: update the collection again.")
-        self._job.done, self._job.total = done, total
 
 
 class RemoveRequest(Asked):
@@ -201,54 +170,44 @@ class RemoveAnswer(BaseModel):
     photos: int = Field(description="How many are indexed now.")
 
 
-class Remover:
-    """Takes photos out; `changing` is held while the index changes."""
+async def remove(
+    collection: Collection,
+    photos: Sequence[str],
+    threads: Threads,
+    changing: AbstractContextManager[None],
+) -> RemoveAnswer:
+    """Remove photos from the index, all or none; those that are gone already are skipped.
 
-    def __init__(
-        self,
-        collection: Collection,
-        settings: WebSettings,
-        threads: Threads,
-        changing: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        self._collection, self._settings = collection, settings
-        self._threads, self._changing = threads, changing
+    A WebError if one is not a photo of the index, or another process writes for long.
+    """
+    for identity in photos:
+        if not identity.isdecimal():
+            raise WebError(422, f"{identity} is not a photo of the index.")
+    paths = [path for one in dict.fromkeys(photos) if (path := collection.path(int(one)))]
 
-    async def remove(self, photos: Sequence[str]) -> RemoveAnswer:
-        """Take photos out, all or none; those that are gone already are passed over.
-
-        A WebError where that is not allowed, one is no photo, or another process writes for long.
-        """
-        if not self._settings.writable:
-            raise WebError(403, "No photos can be removed here: start the server with --writable.")
-        for identity in photos:
-            if not identity.isdecimal():
-                raise WebError(422, f"{identity} is not a photo of the index.")
-        paths = [self._collection.path(int(one)) for one in dict.fromkeys(photos)]
-        there = [path for path in paths if path is not None]
-        try:
-            with self._changing():
-                removed = await retried(lambda: self._threads.run(self._remove, there))
-        except PassingError as error:
-            raise WebError(
-                503,
-                "Another process is writing to the index: try again in 10 s.",
-                {"Retry-After": "10"},
-            ) from error
-        return RemoveAnswer(removed=removed, photos=len(self._collection))
-
-    def _remove(self, paths: Sequence[str]) -> int:
-        index = self._collection.index
+    def change() -> int:
+        index = collection.index
         there = list(index.engine.find(paths))
         removed = index.remove(there) if there else 0
-        self._collection.forget(paths)
+        collection.forget(paths)
         return removed
+
+    try:
+        with changing:
+            removed = await retried(lambda: threads.run(change))
+    except PassingError as error:
+        raise WebError(
+            503,
+            "Another process is writing to the index: try again in 10 s.",
+            {"Retry-After": "10"},
+        ) from error
+    return RemoveAnswer(removed=removed, photos=len(collection))
 
 
 class Follower:
-    """Compares the versions of indexes with those last seen.
+    """Notices changes of indexes by other processes.
 
-    `forget` is called where one has changed, before the collection is read again. Nothing is done
+    `forget` is called when one has changed, before the collection is read again. Nothing is done
     while `busy` says that the app itself is changing it.
     """
 
@@ -266,7 +225,7 @@ class Follower:
         self._seen = self._versions()
 
     def follow(self) -> None:
-        """Look whether something has changed: a fraction of a millisecond where nothing has."""
+        """Look for changes: a fraction of a millisecond if there are none."""
         with suppress(SolarError):  # searches report the damage
             now = self._versions()
             # Asked after the versions, which the app itself may be changing right now.
@@ -283,7 +242,7 @@ class Follower:
                 self._reading.release()
 
     def added(self) -> None:
-        """Take note of a change by the app itself, which the collection knows already."""
+        """Note a change by the app itself, which the collection knows already."""
         with suppress(SolarError):
             now = self._versions()
             if now == [self._seen[0] + 1, *self._seen[1:]]:  # and no other process changed it

@@ -1,1 +1,1 @@
-"""Who may ask, and how much."""
+"""Access, rates and limits of requests."""

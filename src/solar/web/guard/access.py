@@ -1,4 +1,4 @@
-"""Who may ask, and how often: hosts, origins, tokens, signed pictures, rates."""
+"""Access checks: hosts, origins, tokens, signed pictures, rates."""
 
 import hashlib
 import hmac
@@ -23,10 +23,10 @@ _OPEN = {"/api/v1/openapi.json"}
 
 
 def check_host(host: str, settings: WebSettings) -> None:
-    """Refuse a request that was sent to another name than ours.
+    """Refuse a request that was sent to another host name.
 
-    A page elsewhere can make its own name point to this machine, and its scripts may then read what
-    that name answers. An address in numbers cannot be made to point elsewhere.
+    A page elsewhere can make its own name point to this machine, and its scripts may then read the
+    answers (DNS rebinding). A numeric address cannot be made to point elsewhere.
     """
     name = _parsed(f"//{host}", "Host").hostname or ""
     if name in ("localhost", *settings.hosts) or address_of(name):
@@ -35,7 +35,7 @@ def check_host(host: str, settings: WebSettings) -> None:
 
 
 def check_origin(headers: Mapping[str, str]) -> None:
-    """Refuse what a page of another site sends; pages only ever speak to their own server."""
+    """Refuse requests from pages of other sites."""
     site, origin = headers.get("sec-fetch-site", ""), headers.get("origin")
     same = origin is None or _parsed(origin, "Origin").netloc == headers.get("host")
     if site in ("cross-site", "same-site") or not same:
@@ -52,8 +52,8 @@ def _parsed(address: str, header: str) -> SplitResult:
 class Keys:
     """Checks the token, and signs the addresses of pictures, which carry no token of their own.
 
-    A visitor who has sent `guesses` wrong tokens must wait, also with the right one: otherwise the
-    right one would be found by trying.
+    After too many wrong tokens (`guesses`) a visitor must wait, even with the right one: otherwise
+    it could be found by trying.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Keys:
         self._clock, self._guesses, self._realm = clock, guesses, realm
 
     def check(self, path: str, query: str, headers: Mapping[str, str], visitor: str = "") -> None:
-        """Raise a WebError unless a request of a visitor, by address, may be answered.
+        """Raise a WebError unless a visitor, by address, may send this request.
 
         Headers are decoded as Latin-1.
         """
@@ -98,7 +98,7 @@ class Keys:
         return any(matches)
 
     def sign(self, photo: str) -> str:
-        """What lets a browser fetch the pictures of a `signed_name` for an hour or two."""
+        """A signature that opens the pictures of a `signed_name` for an hour or two."""
         if self._token is None:
             return ""
         # The same for an hour, so that browsers can keep what they have fetched.
@@ -119,7 +119,7 @@ class Keys:
 
 
 def signed_name(photo: str, picture: str) -> str:
-    """What a picture's address signs: that of a small one does not open the file itself."""
+    """What a picture's address signs: that of a small one does not open the original."""
     return f"{photo} original" if picture == "original" else photo
 
 
@@ -130,9 +130,9 @@ def _spellings(token: str) -> Iterator[bytes]:
 
 
 class Rates:
-    """A bucket of `burst` requests for each of the `most` latest visitors, filling at a `rate`.
+    """Token buckets of `burst` requests for the `most` latest visitors, refilled at a `rate`.
 
-    `what` names them in the refusal.
+    `what` names the requests in the refusal.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Rates:
             )
 
     def give_back(self, visitor: str, cost: float) -> None:
-        """Do not count a request after all."""
+        """Undo the count of a request."""
         who = neighbourhood(visitor)
         if who in self._buckets:
             left, since = self._buckets[who]
@@ -178,7 +178,7 @@ class Rates:
 
 
 def cost_of(method: str, path: str) -> float:
-    """What a request counts: work in full, pictures little, the page itself nothing."""
+    """How much a request counts: work 1, pictures 0.1, the page itself 0."""
     if not path.startswith("/api/"):
         return 0.0
     work = method == "POST" or path.endswith(("/original", "/albums/export"))
@@ -186,7 +186,7 @@ def cost_of(method: str, path: str) -> float:
 
 
 def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a host is given by; None if it is given by a name."""
+    """A numeric address; None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -194,7 +194,7 @@ def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def networks(given: Sequence[str]) -> tuple[Network, ...]:
-    """The networks that some texts name, an address being one of its own; else a SolarError."""
+    """Parse addresses and networks; a SolarError if one is neither."""
     try:
         return tuple(ipaddress.ip_network(text, strict=False) for text in given)
     except ValueError as error:
@@ -204,7 +204,7 @@ def networks(given: Sequence[str]) -> tuple[Network, ...]:
 
 
 def neighbourhood(visitor: str) -> str:
-    """An address, or for IPv6 the network that one household has."""
+    """An IPv4 address, or the /64 network of an IPv6 address, which is one household."""
     address = address_of(visitor)
     if address is None or address.version == 4:
         return visitor

@@ -1,9 +1,8 @@
-"""Everything that a request passes before it is answered, and that an answer carries.
+"""The ASGI layer around the app.
 
-A plain ASGI layer around the app: it refuses requests before anything of them is read, cuts off
-bodies that are too long while they arrive, drops the work for visitors who have gone, adds the
-headers that tell browsers to be strict, and counts. The bytes of all uploads in progress stay
-within a budget. Slow visitors and their connections are the matter of a reverse proxy.
+It refuses requests before their bodies are read, cuts off bodies that are too long while they
+arrive, limits the bytes of all uploads in progress, drops the work for visitors who have left, adds
+security headers, and counts. Slow visitors and their connections are left to a reverse proxy.
 """
 
 import asyncio
@@ -48,7 +47,7 @@ _FRAME = 64 * 1024  # what a multipart body holds besides its photos
 _ADD_TIMES = 16  # photos of full size in one request to add some
 
 # After a refusal the sender may still be sending: reading a little lets it see the answer. Many
-# read it only when all is sent, and who may come back should see that.
+# clients read it only when all is sent; those that may try again should see it.
 _LINGER_BYTES = 8 * 2**20
 _LINGER_SECONDS = 2.0
 _LINGER_WHOLE_SECONDS = 10.0
@@ -60,7 +59,7 @@ log = logging.getLogger("solar.web")
 
 
 class InFlight:
-    """Bytes of uploads under way, within a budget; one that is larger has to be alone."""
+    """Bytes of uploads in progress, within a budget; a larger one has to be alone."""
 
     def __init__(self, budget: int) -> None:
         self._budget, self.bytes = budget, 0
@@ -78,7 +77,7 @@ class InFlight:
 
 
 class Body:
-    """What a visitor sends, up to a length; and whether the visitor has gone."""
+    """The body of a request, up to a length; and whether the visitor has left."""
 
     def __init__(self, receive: Receive, headers: Mapping[str, str], longest: int) -> None:
         self._receive, self._longest = receive, longest
@@ -127,14 +126,14 @@ class Body:
         return message
 
     async def until_gone(self) -> None:
-        """Return when the visitor goes away after the whole body has come."""
+        """Return when the visitor leaves after the whole body has come."""
         await self._complete.wait()
         while not self.gone:
             if (await self._receive())["type"] == "http.disconnect":
                 self._gone.set()
 
     async def drain(self, *, whole: bool = False) -> None:
-        """Read a little of what still comes, or the `whole` of it, and throw it away."""
+        """Read and discard a little of the rest, or the `whole` of it."""
         seen, most = 0, self._longest if whole else _LINGER_BYTES
         try:
             async with asyncio.timeout(_LINGER_WHOLE_SECONDS if whole else _LINGER_SECONDS):
@@ -152,7 +151,7 @@ class Body:
 
 
 class Admission:
-    """How often visitors may come and how much they may send, to all indexes of a server."""
+    """Rates and upload budgets, shared by all indexes of a server."""
 
     def __init__(self, settings: WebSettings) -> None:
         self.rates = Rates(settings.rate, settings.burst)
@@ -160,12 +159,12 @@ class Admission:
             "/api/v1/queries": settings.max_upload_bytes + _FRAME,
             "/api/v1/photos": _ADD_TIMES * settings.max_upload_bytes + _FRAME,
         }
-        # Each its own: who sends hundreds of photos to add does not keep others from searching.
+        # Separate budgets: adding hundreds of photos does not keep others from searching.
         self.in_flight = {path: InFlight(settings.in_flight_bytes) for path in self.longest}
 
 
 class Guard:
-    """See the top of this module; `admission` is made from the settings if not given."""
+    """Checks, limits and counts requests; `admission` is made from the settings by default."""
 
     def __init__(
         self,
@@ -243,7 +242,7 @@ class _Answer:
         self.status = 0
 
     def unless(self, body: Body) -> Send:
-        """What the app sends with; a body found too long meanwhile silences it."""
+        """The `send` of the app; silent after the body was found too long."""
 
         async def send(message: Message) -> None:
             if body.problem and not self.status:
@@ -258,7 +257,7 @@ class _Answer:
         return send
 
     async def refuse(self, problem: WebError, body: Body) -> None:
-        """Send a sentence; and close the connection if the body was not read to its end."""
+        """Send a sentence; close the connection if the body was not read to its end."""
         if self.status:  # the answer had begun: all that is left is to break it off
             raise problem
         self.status = problem.status
@@ -275,7 +274,6 @@ class _Answer:
 
 
 def _hidden(error: Exception) -> WebError:
-    """The answer for an unexpected error, without its details."""
     number = error.errno if isinstance(error, OSError) else None
     if number in _FULL:
         return WebError(507, "The server's disk is full: try again when there is space.")

@@ -1,7 +1,6 @@
-"""Where the work is done: one thread for the network, a few for everything else.
+"""One thread for the network, a few for everything else; the event loop only passes things on.
 
-The event loop only passes things on. The network's thread takes queries of one size together, so
-that many visitors cost little more than one. Both refuse work rather than let it pile up.
+The network's thread batches queries of one size. All queues are bounded and refuse work.
 """
 
 import asyncio
@@ -34,12 +33,12 @@ class _Task:
 
 
 class NetworkThread:
-    """One thread that runs tasks in the order in which they come, equal ones together.
+    """One thread that runs tasks in order, those of one key together.
 
     Args:
-        queue: Tasks that may wait.
-        batch: Tasks run together, at most.
-        gather: Seconds that a task waits for others like it.
+        queue: Maximum number of waiting tasks.
+        batch: Maximum number of tasks run together.
+        gather: Seconds that a task waits for others of its key.
         watch: Called with the number of tasks and the seconds of every run.
     """
 
@@ -54,19 +53,19 @@ class NetworkThread:
         self._tasks: deque[_Task] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._pace = 0.1  # seconds a task, lately
+        self._pace = 0.1  # recent seconds per task
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait."""
+        """Number of waiting tasks."""
         return len(self._tasks)
 
     async def together(
         self, key: Hashable, item: Any, run: Callable[[list[Any]], Sequence[Any]]
     ) -> Any:
-        """Have `run` work on an item together with others of the same key; it takes them all.
+        """Have `run` process an item together with others of the same key.
 
         A BusyError if too many tasks wait.
         """
@@ -79,12 +78,12 @@ class NetworkThread:
         return await asyncio.wrap_future(task.future)
 
     async def alone(self, run: Callable[[], T]) -> T:
-        """Have something run by the network's thread; raises as `together` does."""
+        """Run a function in the network's thread."""
         result: T = await self.together(object(), None, lambda _: [run()])
         return result
 
     def close(self) -> None:
-        """Finish the task at hand, and drop the others."""
+        """Finish the current task, and cancel the others."""
         with self._changed:
             self._closed = True
             for task in self._tasks:
@@ -103,7 +102,7 @@ class NetworkThread:
                 results = live[0].run([task.item for task in live])
                 for task, result in zip(live, results, strict=True):
                     task.future.set_result(result)
-            except BaseException as error:  # a thread that dies would leave everybody waiting
+            except BaseException as error:  # the thread must go on for the others
                 for task in live:
                     if not task.future.done():
                         task.future.set_exception(error)
@@ -112,7 +111,7 @@ class NetworkThread:
             self._watch(len(live), seconds)
 
     def _next(self) -> list[_Task]:
-        """The oldest task and others like it; none when the thread is to end."""
+        """The oldest task and others of its key; none when the thread is to end."""
         with self._changed:
             while not self._tasks and not self._closed:
                 self._changed.wait()
@@ -162,7 +161,7 @@ class Threads:
 
 
 async def keep_tidy() -> None:
-    """Give freed memory back to the system, every few seconds.
+    """Return freed memory to the system every few seconds.
 
     The C library keeps what each thread freed for that thread's next use: hundreds of megabytes
     after a few searches. It also gives every thread a heap of its own, in which long-lived uploads

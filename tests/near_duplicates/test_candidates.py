@@ -7,12 +7,12 @@ import pytest
 from PIL import Image
 
 from solar.arrays import Pixels
-from solar.duplicates import candidates as module
-from solar.duplicates.candidates import candidates, reading_order
-from solar.duplicates.crop_fit import are_parts
-from solar.duplicates.small_pictures import SmallPictures, small_pictures
 from solar.images import Roots
 from solar.index.embeddings import DescribedCollection
+from solar.near_duplicates import candidates as module
+from solar.near_duplicates.candidates import candidates, reading_order
+from solar.near_duplicates.crop_fit import are_parts
+from solar.near_duplicates.small_pictures import SmallPictures, small_pictures
 
 PHOTOS = 14
 Collection = tuple[DescribedCollection, SmallPictures]

@@ -21,9 +21,9 @@ _BLUR = 2.0  # what is smoother than that is no fine detail
 _FLAT = 2.0  # grey levels: blocks with less detail in both say nothing
 _AGREE, _EQUAL = 0.8, 0.95  # correlation of the detail of a block
 _MOST = 0.65  # of the blocks agree, however roughly the copy was encoded
-_MANY, _NEARLY = 0.5, 0.6  # or so many, and that share of them to the pixel: the rest is covered
+_MANY, _NEARLY = 0.5, 0.6  # or this share agrees, and of them this to the pixel: rest is covered
 _STRICT, _STRICTLY = 0.85, 0.75  # where keypoints chose the region: of all, and to the pixel
-_EVERYWHERE, _LITTLE = 0.95, 0.02  # or of all, with so little difference of grey levels
+_EVERYWHERE, _LITTLE = 0.95, 0.02  # or of all, with at most this difference of grey levels
 _COVERED = 0.85  # with fewer, something lies over the rest
 _LEAST = 6  # blocks with detail
 _SMOOTH = 0.985  # correlation of pictures that have no detail
@@ -48,9 +48,8 @@ class Agreement(NamedTuple):
 
     Attributes:
         same: Whether they are one picture.
-        difference: Mean difference of the grey levels, 0 to 1, once brightness and contrast are
-            alike.
-        recoloured: Whether brightness, contrast or colours had to be changed for that.
+        difference: Mean difference of grey levels, 0 to 1, after matching brightness and contrast.
+        recoloured: Whether brightness, contrast or colours differ.
         covered: Whether something lies over part of one of them.
     """
 
@@ -63,10 +62,10 @@ class Agreement(NamedTuple):
 def agreement(
     a: Image.Image, b: Image.Image, in_a: Region, in_b: Region, *, strict: bool = False
 ) -> Agreement:
-    """Compare a region of one RGB photo with a region of another, which has the same orientation.
+    """Compare regions of two RGB photos of the same orientation, at the size of the smaller one.
 
-    The regions are brought to one size, that of the smaller one. With `strict`, nearly all of them
-    must agree: where keypoints chose the regions, those fit better than chance by themselves.
+    With `strict`, nearly all of the regions must agree: where keypoints chose them, they fit better
+    than chance by themselves.
     """
     small = min(in_a.size, in_b.size, key=lambda size: size[0] * size[1])
     factor = min(1.0, SIDE / max(small))
@@ -145,9 +144,9 @@ def _recoloured(a: Image.Image, b: Image.Image) -> bool:
 
 
 def is_frame(photo: Image.Image, inside: Region) -> bool:
-    """Whether what lies around a region of a photo is a frame, and not more of the picture.
+    """Whether the rest of a photo around a region is a frame, and not more of the picture.
 
-    A frame is smooth for the most part, and its border with the picture is an edge.
+    A frame is mostly smooth, and its border with the picture is an edge.
     """
     grey = np.asarray(photo.convert("L"), np.float32)
     left, top = (round(max(edge, 0.0)) for edge in inside[:2])

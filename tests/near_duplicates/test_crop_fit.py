@@ -7,8 +7,8 @@ import numpy.typing as npt
 from PIL import Image
 from support.warped import toy_photo
 
-from solar.duplicates.crop_fit import are_parts, best_windows, copy_ways, patterns
-from solar.duplicates.orientations import WAYS, laid
+from solar.near_duplicates.crop_fit import are_parts, best_windows, copy_ways, patterns
+from solar.near_duplicates.orientations import WAYS, laid
 
 Pictures = npt.NDArray[np.uint8]
 COUNT = 8

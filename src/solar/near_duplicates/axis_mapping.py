@@ -14,12 +14,12 @@ from solar.arrays import Doubles
 _GUESSES = 400
 _STRETCH = 2.0  # width against height
 _SCALES = (1 / 8, 8.0)
-_TILT, _SURE = 0.1, 3.0  # pixels; times what the noise of the points explains
+_TILT, _SURE = 0.1, 3.0  # pixels; factor on what noise explains
 
 
 @dataclass(frozen=True, eq=False)
 class AxisMapping:
-    """Takes points of one photo to points of another.
+    """A mapping from points of one photo to points of another.
 
     Attributes:
         matrix: 3×3; every row but the last has one entry beside the shift.
@@ -36,16 +36,9 @@ class AxisMapping:
 def fit_axes(
     a: npt.NDArray[np.floating], b: npt.NDArray[np.floating], threshold: float, *, mirrored: bool
 ) -> AxisMapping | None:
-    """The mapping on which most pairs of points (n, 2) agree; the same for the same points.
+    """The mapping on which most pairs of points (n, 2) agree; None if no two do.
 
-    Args:
-        a: Points of one photo.
-        b: Those of the other that match them.
-        threshold: How far off a pair may be, in pixels of b.
-        mirrored: Whether the mapping turns left into right.
-
-    Returns:
-        None where no two pairs agree.
+    `threshold` is in pixels of b; `mirrored` whether the mapping turns left into right.
     """
     best: AxisMapping | None = None
     if len(a) < 2:
@@ -62,7 +55,6 @@ def fit_axes(
 
 
 def _fit(a: Doubles, b: Doubles, threshold: float, reflected: bool) -> AxisMapping | None:
-    """The same for points whose axes need no swapping."""
     random = np.random.default_rng(0)
     first, second = random.integers(len(a), size=(2, _GUESSES))
     apart = a[second] - a[first]
@@ -92,10 +84,10 @@ def _fit(a: Doubles, b: Doubles, threshold: float, reflected: bool) -> AxisMappi
 
 
 def tilted(mapping: AxisMapping, a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> bool:
-    """Whether what the mapping leaves over of its inliers is a turn or a shear, not noise.
+    """Whether the residuals of the inliers show a rotation or a shear, not only noise.
 
     An editor's crop leaves noise. A second photo from the same spot was turned a little: a tenth of
-    a pixel is seen where hundreds of points agree.
+    a pixel is significant where hundreds of points agree.
     """
     x, y = (np.asarray(points, np.float64)[mapping.inliers] for points in (a, b))
     left = y - (x @ mapping.matrix[:2, :2].T + mapping.matrix[:2, 2])
@@ -107,8 +99,7 @@ def tilted(mapping: AxisMapping, a: npt.NDArray[np.floating], b: npt.NDArray[np.
     turn = design @ np.linalg.lstsq(design, left, rcond=None)[0]
     noise = float((left - turn).std())
     size = float(np.sqrt((turn * turn).sum(axis=1).mean()))
-    explained = _SURE * noise * float(np.sqrt(6 / len(x)))
-    return size > max(_TILT, explained)
+    return size > max(_TILT, _SURE * noise * float(np.sqrt(6 / len(x))))
 
 
 def _plausible(scale: Doubles, reflected: bool) -> npt.NDArray[np.bool_]:

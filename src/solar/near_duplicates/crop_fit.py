@@ -1,8 +1,8 @@
 """Whether one small picture may show a part of another, or all of it.
 
-Each is laid over many windows of the other, roughly first and to a part of a pixel then. Nearly all
-pairs that look alike at first end here, before a photo is opened again or a keypoint looked for.
-Thousands of pairs are fitted at a time.
+Each is laid over many windows of the other, roughly first and to a part of a pixel then, thousands
+of pairs at a time. Nearly all pairs that look alike at first are ruled out here, before a photo is
+opened again or keypoints are detected.
 """
 
 from functools import cache
@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from solar.duplicates.orientations import WAYS, WHOLE, best_way, laid, normal
+from solar.near_duplicates.orientations import WAYS, WHOLE, best_way, laid, normal
 
 Floats = npt.NDArray[np.float32]
 Pictures = npt.NDArray[np.uint8]
@@ -26,15 +26,9 @@ _SHAPES = (1.0, 1.2, 1 / 1.2)  # a screenshot shows a photo in a picture of anot
 _DEEPEST = 0.45  # smaller windows are many: of one shape alone
 _STEP = 0.1  # between windows, as a share of their side
 
-PART_FIT = 0.9
-"""How well a part fits its window, at least."""
-
-PART_BLOCKS = 0.5
-"""And which share of its blocks agrees by itself."""
-
-WHOLE_BLOCKS = 0.4
-"""Of pictures of one photo, this share of blocks agrees: much may be written over the rest."""
-
+_PART_FIT = 0.9  # minimum correlation of a part with its window
+_PART_BLOCKS = 0.5  # minimum share of its blocks that agree
+_WHOLE_BLOCKS = 0.4  # the same for whole photos: much may be written over the rest
 _CELLS = 16  # windows are fitted as 16 by 16 cells
 _STEPS = 4
 _NUDGE = 0.02  # how far a window is moved to see what that changes, as a share of the side
@@ -54,11 +48,8 @@ def are_parts(
 ) -> npt.NDArray[np.bool_]:
     """Which pictures (n, 32, 32) show a window of other pictures, which is known roughly.
 
-    Args:
-        wholes: Pictures (n, 32, 32).
-        parts: What may be a part of each.
-        which: The windows (n,), and
-        mirror: whether the part is mirrored there (n,), both as `best_windows` gives them.
+    `which` window (n,) of each whole, and whether the part is mirrored there, as from
+    `best_windows`.
     """
     n, side = len(parts), parts.shape[-1]
     if not n:
@@ -66,9 +57,9 @@ def are_parts(
     laid_over = parts.astype(np.float32)
     laid_over[mirror] = laid_over[mirror][..., ::-1]
     cells = laid_over.reshape(n, _CELLS, side // _CELLS, _CELLS, side // _CELLS).mean(axis=(2, 4))
-    cut, fit = _fitted(wholes.astype(np.float32), cells, window_boxes()[which])
-    alike: npt.NDArray[np.bool_] = (fit >= PART_FIT) & (
-        _agreeing(cut, cells, _PART_GRID, _PART_ALIKE) >= PART_BLOCKS
+    cut, fit = _fitted(wholes.astype(np.float32), cells, _window_boxes()[which])
+    alike: npt.NDArray[np.bool_] = (fit >= _PART_FIT) & (
+        _agreeing(cut, cells, _PART_GRID, _PART_ALIKE) >= _PART_BLOCKS
     )
     return alike
 
@@ -80,23 +71,23 @@ def copy_ways(a: Pictures, b: Pictures) -> npt.NDArray[np.int8]:
     for way in range(1, WAYS):
         turned[ways == way] = laid(turned[ways == way], way)
     shares = _agreeing(a.astype(np.float32), turned, _WHOLE_GRID, _WHOLE_ALIKE)
-    alike = (score >= WHOLE) & (shares >= WHOLE_BLOCKS)
+    alike = (score >= WHOLE) & (shares >= _WHOLE_BLOCKS)
     return np.where(alike, ways, -1).astype(np.int8)
 
 
 def _fitted(wholes: Floats, cells: Floats, boxes: Floats) -> tuple[Floats, Floats]:
     """What the best windows near the given ones show (n, 16, 16), and their correlations (n,).
 
-    Least squares: how the cells change when the window moves or grows is seen by nudging it, and
-    what is left after brightness and contrast is explained by that (Lucas and Kanade, 1981).
+    Lucas and Kanade (1981): the change of the cells when the window moves or grows is measured by
+    nudging it; least squares explain the difference by that, after brightness and contrast.
     """
-    n = len(wholes)
+    n, side = len(wholes), wholes.shape[-1]
     target = cells.reshape(n, -1)
     sizes = boxes[:, 2:].copy()
     centres: Floats = boxes[:, :2] + sizes / np.float32(2)
     best_cut, best = np.zeros_like(cells), np.full(n, -2.0, np.float32)
     for step in range(_STEPS + 1):
-        across, down = (_lines(centres[:, axis], sizes[:, axis], wholes) for axis in (0, 1))
+        across, down = (_lines(centres[:, axis], sizes[:, axis], side) for axis in (0, 1))
         rows = down @ wholes
         cut = (rows @ across.transpose(0, 2, 1)).astype(np.float32)
         fit = _correlation(cut.reshape(n, -1), target)
@@ -108,7 +99,7 @@ def _fitted(wholes: Floats, cells: Floats, boxes: Floats) -> tuple[Floats, Float
         changes: list[Floats] = []
         for axis in (0, 1):
             for move, grow in ((_NUDGE, 0.0), (0.0, _NUDGE)):
-                lines = _lines(centres[:, axis] + move, sizes[:, axis] + grow, wholes)
+                lines = _lines(centres[:, axis] + move, sizes[:, axis] + grow, side)
                 moved = rows @ lines.transpose(0, 2, 1) if axis == 0 else lines @ columns
                 change = (moved - cut).reshape(n, -1) / np.float32(_NUDGE)
                 changes.append(change.astype(np.float32))
@@ -130,15 +121,23 @@ def _least_squares(cut: Floats, changes: list[Floats], target: Floats) -> Floats
     return moves
 
 
-def _lines(centre: Floats, size: Floats, pictures: Floats) -> Floats:
-    """(n, 16, side): the share of every pixel in each of the cells of a window."""
-    side = pictures.shape[-1]
+def _lines(centre: Floats, size: Floats, side: int) -> Floats:
+    """(n, 16, side): the share of every pixel in each of the cells of windows."""
     steps = np.arange(_CELLS + 1, dtype=np.float32) / _CELLS - np.float32(0.5)
-    edges = (centre[:, None] + size[:, None] * steps) * side
-    pixels = np.arange(side, dtype=np.float32)
-    low, high = edges[:, :-1, None], edges[:, 1:, None]
+    return _shares((centre[:, None] + size[:, None] * steps) * side, side)
+
+
+def _cell_lines(at: float, size: float, side: int) -> Floats:
+    """(8, side): the share of every pixel in each of the cells from `at` on."""
+    return _shares((at + size * np.arange(CELLS + 1) / CELLS) * side, side)
+
+
+def _shares(edges: npt.NDArray[np.floating], side: int) -> Floats:
+    """(…, n, side): the share of every pixel in each of the cells between edges (…, n + 1)."""
+    pixels = np.arange(side, dtype=edges.dtype)
+    low, high = edges[..., :-1, None], edges[..., 1:, None]
     share = np.clip(np.minimum(high, pixels + 1) - np.maximum(low, pixels), 0, None)
-    lines: Floats = (share / np.maximum(share.sum(axis=2, keepdims=True), 1e-6)).astype(np.float32)
+    lines: Floats = (share / np.maximum(share.sum(axis=-1, keepdims=True), 1e-6)).astype(np.float32)
     return lines
 
 
@@ -171,12 +170,7 @@ def patterns(pictures: npt.NDArray[np.uint8]) -> Floats:
     return normal(lines @ pictures.astype(np.float32) @ lines.T)
 
 
-def mirrored(rows: Floats) -> Floats:
-    """The rows of `patterns` as if the pictures were mirrored."""
-    return rows.reshape(-1, CELLS, CELLS)[:, :, ::-1].reshape(rows.shape)
-
-
-def windows(picture: npt.NDArray[np.uint8]) -> Floats:
+def _windows(picture: npt.NDArray[np.uint8]) -> Floats:
     """All windows of a picture (side, side) as rows (m, 64) like those of `patterns`."""
     whole = picture.astype(np.float32)
     found = []
@@ -192,11 +186,11 @@ def best_windows(
 ) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Where other pictures, (n, 64) by `patterns`, fit a window of this one best.
 
-    Returns:
-        How well (n,), -1 to 1; which window (n,), see `window_boxes`; and whether mirrored.
+    Returns the correlation (n,), the window (n,), see `_window_boxes`, and whether it is mirrored.
     """
-    cut = windows(picture)
-    both = (np.concatenate([rows, mirrored(rows)]) @ cut.T).reshape(2, len(rows), -1)
+    cut = _windows(picture)
+    mirrored = rows.reshape(-1, CELLS, CELLS)[:, :, ::-1].reshape(rows.shape)
+    both = (np.concatenate([rows, mirrored]) @ cut.T).reshape(2, len(rows), -1)
     which = both.argmax(axis=2)
     scores: Floats = np.take_along_axis(both, which[:, :, None], axis=2)[:, :, 0]
     mirror = scores[1] > scores[0]
@@ -204,7 +198,7 @@ def best_windows(
 
 
 @cache
-def window_boxes() -> Floats:
+def _window_boxes() -> Floats:
     """Left, top, width and height (m, 4) of all windows, as shares of the picture."""
     boxes = [
         (left, top, wide, high)
@@ -217,16 +211,17 @@ def window_boxes() -> Floats:
 
 @cache
 def _grids(side: int) -> list[tuple[Floats, Floats]]:
-    """For every size of a window, what makes its rows and its columns of cells."""
-    return [
-        (_places(high, down, side), _places(wide, across, side))
-        for wide, high, down, across in _sizes()
-    ]
+    """Per window size, the matrices that make its rows and its columns of cells."""
+
+    def lines(size: float, count: int) -> Floats:
+        return np.stack([_cell_lines(at, size, side) for at in np.linspace(0, 1 - size, count)])
+
+    return [(lines(high, down), lines(wide, across)) for wide, high, down, across in _sizes()]
 
 
 @cache
 def _sizes() -> list[tuple[float, float, int, int]]:
-    """Width and height of windows, and how many there are one below and one beside the other."""
+    """Width and height of windows, and their number in each column and row."""
     sizes = []
     for size in _WINDOW_SIDES:
         for shape in _SHAPES if size > _DEEPEST else _SHAPES[:1]:
@@ -235,17 +230,3 @@ def _sizes() -> list[tuple[float, float, int, int]]:
                 steps = (np.ceil((1 - one) / (_STEP * size)) for one in (high, wide))
                 sizes.append((wide, high, *(int(one) + 1 for one in steps)))
     return sizes
-
-
-def _places(size: float, count: int, side: int) -> Floats:
-    return np.stack([_cell_lines(at, size, side) for at in np.linspace(0, 1 - size, count)])
-
-
-def _cell_lines(at: float, size: float, side: int) -> Floats:
-    """(8, side): the share of every pixel in each of the cells from `at` on."""
-    edges = (at + size * np.arange(CELLS + 1) / CELLS) * side
-    pixels = np.arange(side)
-    low, high = edges[:-1, None], edges[1:, None]
-    share = np.clip(np.minimum(high, pixels + 1) - np.maximum(low, pixels), 0, None)
-    lines: Floats = (share / share.sum(axis=1, keepdims=True)).astype(np.float32)
-    return lines

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from solar.duplicates.report import (
+from solar.images import load
+from solar.images.exif import exif_facts
+from solar.near_duplicates.report import (
     COPIES,
     KINDS,
     MOMENT,
@@ -23,15 +25,13 @@ from solar.duplicates.report import (
     DuplicatePhoto,
     Relation,
 )
-from solar.images import load
-from solar.images.exif import exif_facts
 
 _COPIED = re.compile(r"copy|kopie|copie|edit|small|thumb|resiz|crop|screenshot|\(\d+\)|~\d", re.I)
 _SIDE = 384
 
 
 def photo_facts(name: str, source: Path | bytes | None) -> DuplicatePhoto:
-    """Look at a photo; nothing is known of one that is gone. A SolarError if it is damaged."""
+    """Facts about a photo, only its name if it is gone. A SolarError if it is damaged."""
     if source is None:
         return DuplicatePhoto(name, 0, 0, 0)
     facts = exif_facts(source)
@@ -49,10 +49,7 @@ def groups_of(
 ) -> Iterator[DuplicateGroup]:
     """Groups by kind: copies and crops of one photo; then moments and places, of what is kept.
 
-    Args:
-        related: Pairs, in any order.
-        kinds: Which groups are wanted.
-        facts: What is known of the photo in a row.
+    `facts` looks at the photo in a row.
     """
     by_rows = sorted(related, key=lambda pair: (pair.a, pair.b))
     known = cache(facts)
@@ -61,7 +58,7 @@ def groups_of(
         yield _copies(members, known)[0]
     if not {"burst", "place"} & set(kinds):
         return
-    spare = set[int]()  # whichever kinds are asked for: copies of one would say the same again
+    spare = set[int]()  # whichever kinds are wanted
     for members in _joined([pair for pair in by_rows if pair.kind in COPIES]):
         spare |= _copies(members, known)[1]
     for kind in ("burst", "place"):
@@ -86,8 +83,8 @@ def _moments(
 ) -> Iterator[list[Relation]]:
     """Bursts by moment.
 
-    A photo that does not say when it was taken may look like others that were taken years apart:
-    it joins no moment then.
+    A photo without a capture time may look like others that were taken years apart: it joins no
+    moment then.
     """
     for members in _joined(bursts):
         if not _apart(members, facts):
@@ -98,14 +95,14 @@ def _moments(
 
 
 def _apart(members: Iterable[Relation], facts: Callable[[int], DuplicatePhoto]) -> bool:
-    """Whether between photos of a group, ordered by time, more passed than within a moment."""
+    """Whether a gap between consecutive photos of a group is longer than a moment."""
     taken = [facts(row).taken for row in _rows(members)]
     times = sorted(datetime.fromisoformat(time) for time in taken if time is not None)
     return any((late - early).total_seconds() > MOMENT for early, late in pairwise(times))
 
 
 def _joined(pairs: Sequence[Relation]) -> list[list[Relation]]:
-    """Pairs by the group that they make, ordered by the first photo of each."""
+    """Connected components of pairs, ordered by the first photo of each."""
     above: dict[int, int] = {}
 
     def top(row: int) -> int:
@@ -130,10 +127,7 @@ def _rows(pairs: Iterable[Relation]) -> list[int]:
 def _copies(
     members: Sequence[Relation], facts: Callable[[int], DuplicatePhoto]
 ) -> tuple[DuplicateGroup, set[int]]:
-    """A group of copies with those to keep first, and the rows of the others.
-
-    Every other photo is shown whole by one that is kept.
-    """
+    """A group of copies, those to keep first, and the rows of the others, which they contain."""
     rows = _rows(members)
     known = {row: facts(row) for row in rows}
     lesser = _lesser(members)
@@ -154,7 +148,7 @@ def _copies(
 
 
 def _shown_by(members: Sequence[Relation], order: Sequence[int]) -> dict[int, int]:
-    """Which photo shows all of each, along a chain of pairs: those to keep show themselves."""
+    """The photo that shows all of each, along a chain of pairs; itself for those to keep."""
     inside: dict[int, list[int]] = defaultdict(list)
     for pair in members:
         a_in_b, b_in_a = pair.within
@@ -177,13 +171,13 @@ def _shown_by(members: Sequence[Relation], order: Sequence[int]) -> dict[int, in
 
 
 def _nearest(members: Sequence[Relation], row: int, kept: int) -> Relation:
-    """The pair that says best what a photo is: the one with the photo to keep, if there is one."""
+    """The pair that best describes a photo, with the photo to keep if there is one."""
     own = [pair for pair in members if row in (pair.a, pair.b)]
     return min(own, key=lambda pair: (kept not in (pair.a, pair.b), KINDS.index(pair.kind)))
 
 
 def _lesser(members: Iterable[Relation]) -> set[int]:
-    """Photos that are less than another of the group: a part of it, or it in a frame."""
+    """Photos that are a part of another of the group, or another in a frame."""
     found = set()
     for pair in members:
         first, second = pair.covers

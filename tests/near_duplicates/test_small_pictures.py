@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from solar.duplicates.small_pictures import small_pictures
+from solar.near_duplicates.small_pictures import small_pictures
 
 
 def test_photos_of_a_shard_are_in_memory_one_by_one(

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Vectors
-from solar.duplicates.crop_fit import PART, are_parts, best_windows, copy_ways, patterns
-from solar.duplicates.orientations import ALIKE, SHAPE, invariant
-from solar.duplicates.relation import SETTINGS, PhotoComparer
-from solar.duplicates.report import COPIES, KINDS, Relation
-from solar.duplicates.small_pictures import small_picture, small_pictures
 from solar.errors import SolarError
 from solar.images import ImageError, Photos, Source
 from solar.images.roots import expanded
+from solar.near_duplicates.crop_fit import PART, are_parts, best_windows, copy_ways, patterns
+from solar.near_duplicates.orientations import ALIKE, SHAPE, invariant
+from solar.near_duplicates.relation import SETTINGS, PhotoComparer
+from solar.near_duplicates.report import COPIES, KINDS, Relation
+from solar.near_duplicates.small_pictures import small_picture, small_pictures
 from solar.ranking.verify import index_verifier
 from solar.storage.protocol import Engine
 
@@ -29,19 +29,18 @@ if TYPE_CHECKING:
     from solar.index.sync import Changes
 
 
-K = 20
-"""Neighbours by descriptor that are looked at."""
+_NEIGHBOURS = 20  # by descriptor
 
 _Candidate: TypeAlias = tuple[str, Callable[[], Source] | None, npt.NDArray[np.uint8], float]
 
 
 @dataclass(frozen=True)
 class FoundCopy:
-    """A photo of an index that another is made from, or that is made from it.
+    """A photo of an index, and how the photo that was asked for is related to it.
 
     Attributes:
         path: The indexed photo.
-        relation: How the photo that was asked for, b, is related to it, a.
+        relation: From the indexed photo, a, to the one asked for, b.
     """
 
     path: str
@@ -61,10 +60,10 @@ class FoundCopy:
 
 
 class CopyFinder:
-    """Answers for one photo after the other; the small pictures of the index stay in memory.
+    """Finds copies for one photo after the other; the small pictures stay in memory.
 
-    The first one reads a small picture of every indexed photo that has none yet. Photos that were
-    noted count like those of the index, until the index changes.
+    The first one reads a small picture of every indexed photo that has none yet. Photos passed to
+    `note` count like those of the index, until the index changes.
 
     Args:
         index: An index of vectors. A SolarError if it is unknown where its photos are, or OpenCV is
@@ -94,11 +93,8 @@ class CopyFinder:
     def find(self, photo: Source, vector: Vectors | None = None) -> list[FoundCopy]:
         """The indexed photos that a photo is a copy or a crop of, or they of it, best first.
 
-        A SolarError if it cannot be read. Indexed photos that cannot be are passed over.
-
-        Args:
-            photo: A path, the bytes of a file, a PIL image, an array.
-            vector: Its descriptor (dim,), if it is known.
+        A SolarError if it cannot be read. Unreadable photos of the index are skipped. `vector` is
+        its descriptor (dim,), if known.
         """
         if self._state != _state(self._engine):
             self._load()
@@ -129,7 +125,7 @@ class CopyFinder:
         return [copy for _, copy in sorted(found, key=lambda one: one[0])]
 
     def note(self, name: str, read: Callable[[], Source], vector: Vectors) -> None:
-        """Have a photo count that will be in the index soon; it is read again when it is needed."""
+        """Count a photo that will soon be in the index; `read` is called again when needed."""
         picture, *_ = small_picture(read())
         self._noted.append((name, read, picture))
         self._noted_vectors.append(vector)
@@ -138,7 +134,7 @@ class CopyFinder:
     def _candidates(self, picture: npt.NDArray[np.uint8], vector: Vectors) -> list[_Candidate]:
         """Names, files where they are not in the index, small pictures, and similarities."""
         shape = invariant(picture[None])[0]
-        [hits] = self._engine.search(vector[None], K, ())
+        [hits] = self._engine.search(vector[None], _NEIGHBOURS, ())
         scores = {hit.path: hit.score for hit in hits}
         nearest = _best(self._shapes @ shape, ALIKE)
         names = list(dict.fromkeys([*scores, *(self._names[row] for row in nearest)]))
@@ -152,17 +148,16 @@ class CopyFinder:
         return [*known, *self._noted_candidates(shape, vector)]
 
     def _noted_candidates(self, shape: Vectors, vector: Vectors) -> list[_Candidate]:
-        """As many of the noted photos as of those in the index."""
         if not self._noted:
             return []
         scores = self._noted_vectors.rows @ vector
         alike = self._noted_shapes.rows @ shape
-        rows = dict.fromkeys([*_best(scores, K), *_best(alike, ALIKE)])
+        rows = dict.fromkeys([*_best(scores, _NEIGHBOURS), *_best(alike, ALIKE)])
         return [(*self._noted[row], float(scores[row])) for row in rows]
 
 
 class _GrowingRows:
-    """Rows (n, dim), to which others are added; they are copied now and then only."""
+    """Rows (n, dim) with amortised appending."""
 
     def __init__(self, dim: int) -> None:
         self._room, self._count = np.empty((64, dim), np.float32), 0
@@ -203,11 +198,8 @@ def without_copies(
 ) -> tuple[Changes, dict[str, str]]:
     """Leave out new photos that are copies or crops of indexed ones, or of each other.
 
-    For `solar.index.add.add`. The index does not remember these: when the original is gone, they
-    are as new as before.
-
-    Returns:
-        The changes without them; and those left out, with what each is a copy of.
+    For `solar.index.add.add`. The index does not remember these: when the original is removed, they
+    count as new. Returns the changes without them, and those left out with what each is a copy of.
     """
     finder = CopyFinder(index)
     copies: dict[str, str] = {}
@@ -225,7 +217,7 @@ def without_copies(
             else:
                 finder.note(name, read, vector)
         except ImageError:
-            continue  # what is wrong with it is told when it is described
+            continue  # reported when it is described
     left = replace(
         changes,
         new=tuple(name for name in changes.new if name not in copies),
@@ -235,6 +227,6 @@ def without_copies(
 
 
 def _state(engine: Engine) -> int:
-    """What changes when an index does: in a folder its version, elsewhere the number of photos."""
+    """Changes with an index: the version of a folder, elsewhere the number of photos."""
     version: int | None = getattr(engine, "version", None)
     return len(engine) if version is None else version

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from support.warped import toy_photo
 
-from solar.duplicates.relation import PhotoComparer
+from solar.near_duplicates.relation import PhotoComparer
 from solar.ranking.verify import Verifier
 
 

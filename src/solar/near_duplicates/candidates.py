@@ -1,8 +1,8 @@
-"""Which pairs of photos may be copies, or show one place, before any of them is opened again.
+"""Candidate pairs of copies and of photos of one place, before any photo is opened again.
 
 Descriptors find crops, frames and places; the magnitudes of the lowest frequencies of small
-pictures find copies in any of eight orientations. Then the small pictures are compared, roughly
-first and to a fraction of a pixel then, and nearly all pairs that only look alike are gone.
+pictures find copies in any of eight orientations. Comparing the small pictures, roughly first and
+to a fraction of a pixel then, removes nearly all pairs that only look alike.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from solar.arrays import RowNumbers
 from solar.describe.progress import Progress, counted
-from solar.duplicates.blas_threads import one_core_each
-from solar.duplicates.crop_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
-from solar.duplicates.orientations import ALIKE, WAYS, along, laid
-from solar.duplicates.small_pictures import SmallPictures
 from solar.files import replacing
 from solar.index.embeddings import DescribedCollection
 from solar.index.neighbour_lists import NeighbourLists, neighbour_lists
+from solar.near_duplicates.crop_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
+from solar.near_duplicates.orientations import ALIKE, WAYS, along, laid
+from solar.near_duplicates.small_pictures import SmallPictures
 
 Floats = npt.NDArray[np.float32]
 
-PLACES = 10
-"""Two photos may show one place if each is among this many nearest neighbours of the other."""
-
+_PLACES = 10  # two photos may show one place if each is among these nearest of the other
 _COARSE = 0.6
 _BLOCK = 4096
 _FITTED = 512  # pairs whose windows a thread fits at a time: 14 MB
@@ -41,10 +39,9 @@ _PHOTOS = 256  # whose windows a thread looks at before it is given others
 
 
 DuplicateCandidates: TypeAlias = npt.NDArray[np.void]
-"""Pairs that are worth a look, in an order in which photos are seldom read again: the rows `a` and
-`b` with a < b; the `way` to lay b on a if they may be one picture, otherwise -1; whether one may be
-a `part` of the other, which keypoints decide, and whether they may show one `place`; and the
-`score`, the cosine similarity of the descriptors."""
+"""Pairs in reading order: rows `a` < `b`; the `way` to lay b on a, -1 if they are not one picture;
+whether one may be a `part` of the other or both may show one `place`; and the `score`, the cosine
+similarity of the descriptors."""
 
 _CANDIDATE = np.dtype(
     [("a", "<i8"), ("b", "<i8"), ("way", "i1"), ("part", "?"), ("place", "?"), ("score", "<f4")]
@@ -61,7 +58,7 @@ def candidates(
     place_score: float | None,
     progress: Progress | None = None,
 ) -> DuplicateCandidates:
-    """Find pairs of which one at least is asked for.
+    """Find pairs with at least one photo of the rows `asked`.
 
     Args:
         photos: The collection.
@@ -69,7 +66,7 @@ def candidates(
         asked: (m,) rows.
         folder: Where unfinished work is kept.
         k: Neighbours of each photo by its descriptor.
-        place_score: From which similarity on two photos may show one place; None for none.
+        place_score: Minimum similarity of two photos of one place; None to look for none.
         progress: Called with the step, what is done, and the total.
     """
     near = neighbour_lists(photos, asked, k, folder, progress)
@@ -98,8 +95,8 @@ def candidates(
 def reading_order(pairs: RowNumbers) -> RowNumbers:
     """An order of pairs (p, 2) in which those of one photo lie close together.
 
-    It follows a walk from neighbour to neighbour, depth first. Who keeps the last 128 photos reads
-    45,000 for 55,000 pairs among 118,287 photos, where the order of their rows takes 77,000.
+    It follows a walk from neighbour to neighbour, depth first. With the last 128 photos in memory,
+    45,000 are read for 55,000 pairs among 118,287 photos; in the order of their rows it is 77,000.
     """
     rows, ends = np.unique(pairs, return_inverse=True)
     ends = ends.reshape(-1, 2)
@@ -128,21 +125,18 @@ def patterns_of(small: SmallPictures) -> Floats:
 
 
 def whole_ways(small: SmallPictures, rows: Floats, pairs: RowNumbers) -> npt.NDArray[np.int8]:
-    """How to lay the second photo of each pair on the first to see the same; -1 for no way."""
+    """How to lay the second photo of each pair on the first; -1 for different pictures."""
     ways = np.full(len(pairs), -1, np.int8)
     for at in range(0, len(pairs), _BLOCK):
         some = pairs[at : at + _BLOCK]
         first = rows[some[:, 0]]
         second = rows[some[:, 1]].reshape(-1, CELLS, CELLS)
-        coarse = np.stack([along(first, _flat(laid(second, way))) for way in range(WAYS)])
+        laid_over = (laid(second, way).reshape(len(some), -1) for way in range(WAYS))
+        coarse = np.stack([along(first, turned) for turned in laid_over])
         likely = np.flatnonzero(coarse.max(axis=0) >= _COARSE)
         if len(likely):
             ways[at + likely] = copy_ways(*(small.pixels(some[likely, side]) for side in (0, 1)))
     return ways
-
-
-def _flat(pictures: npt.NDArray[np.float32]) -> Floats:
-    return pictures.reshape(len(pictures), -1)
 
 
 def _shapes(photos: DescribedCollection, small: SmallPictures, folder: Path) -> DescribedCollection:
@@ -199,7 +193,8 @@ def _parts(
     spans = list(pairwise(edges))
     blocks = [spans[at : at + _PHOTOS] for at in range(0, len(spans), _PHOTOS)]
     advance = counted(progress, "Looking for parts", len(spans))
-    with one_core_each(), ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+    # Threads that share the cores of each product wait for each other: twice the processor's time.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
         for block, some in zip(blocks, threads.map(look, blocks), strict=True):
             marked[some] = True
             advance(len(block))
@@ -216,13 +211,12 @@ def _scores(photos: DescribedCollection, pairs: RowNumbers) -> Floats:
 
 
 def _mutual(pairs: RowNumbers, scores: Floats) -> npt.NDArray[np.bool_]:
-    """Which photos are each among the nearest of the other, of all that are compared with it."""
+    """Which pairs are each among the nearest of the other, of all that they are compared with."""
     mine, near = pairs.T.ravel(), np.tile(scores, 2)
     order = np.lexsort((-near, mine))
     begins = np.flatnonzero(np.diff(mine[order], prepend=-1))
     counts = np.diff([*begins, len(mine)])
     ranks = np.empty(len(mine), np.int64)
     ranks[order] = np.arange(len(mine)) - np.repeat(begins, counts)
-    first, second = (ranks < PLACES).reshape(2, -1)
-    close: npt.NDArray[np.bool_] = first & second
-    return close
+    first, second = (ranks < _PLACES).reshape(2, -1)
+    return np.asarray(first & second)

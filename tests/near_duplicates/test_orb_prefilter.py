@@ -5,7 +5,7 @@ from support.warped import toy_photo
 
 pytest.importorskip("cv2", reason="needs OpenCV")
 
-from solar.duplicates.orb_prefilter import VOTES, corners, votes
+from solar.near_duplicates.orb_prefilter import VOTES, corners, votes
 
 
 def test_a_turned_and_scaled_view_has_votes_and_another_photo_has_not() -> None:

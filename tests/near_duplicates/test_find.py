@@ -7,12 +7,12 @@ from PIL import Image
 from support.edited_photos import EXPECTED, TIMES, edited_index, edited_photos
 
 import solar
-from solar.duplicates import find as module
-from solar.duplicates.copy_lookup import CopyFinder
-from solar.duplicates.relation import PhotoComparer, mirrored_histograms
-from solar.duplicates.report import DuplicateGroup
 from solar.errors import SolarError
 from solar.index import Index
+from solar.near_duplicates import find as module
+from solar.near_duplicates.copy_lookup import CopyFinder
+from solar.near_duplicates.relation import PhotoComparer, mirrored_histograms
+from solar.near_duplicates.report import DuplicateGroup
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_groups(
             raise StoppedError
 
     shutil.rmtree(index / "local", ignore_errors=True)
-    readable = PhotoComparer.photo
+    readable = PhotoComparer._photo
 
     def unreadable(comparer: PhotoComparer, name: str) -> object:
         if name == "00.png":
@@ -149,7 +149,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_groups(
         return readable(comparer, name)
 
     with monkeypatch.context() as away:
-        away.setattr(PhotoComparer, "photo", unreadable)
+        away.setattr(PhotoComparer, "_photo", unreadable)
         with pytest.raises(StoppedError):
             list(solar.duplicates(index, work=tmp_path / "work", progress=watch))
     torn = next(iter((tmp_path / "work").glob("relations-*")), None)
@@ -170,7 +170,7 @@ def test_new_looks_only_at_what_was_added(photos: Path, tmp_path: Path) -> None:
     later = ["edited/03.jpg", "edited/05.jpg"]
     before = [name for name in names if name not in later]
     place = edited_index(photos, tmp_path / "photos.solar", before)
-    with pytest.raises(SolarError, match="`new=True` needs an index in a folder"):
+    with pytest.raises(SolarError, match="`new=True`"):
         list(solar.duplicates(place, new=True))
     list(solar.duplicates(place))
     assert list(solar.duplicates(place, new=True)) == []

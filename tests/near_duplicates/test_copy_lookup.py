@@ -10,13 +10,13 @@ import torch
 from support.edited_photos import edited_index, edited_photos
 
 from solar.describe import extract
-from solar.duplicates import copy_lookup
 from solar.errors import SolarError
 from solar.index import Index
 from solar.index.add import add
 from solar.index.build import build
 from solar.index.sync import sync
 from solar.models import RetrievalConfig, RetrievalNet, save
+from solar.near_duplicates import copy_lookup
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_copies_are_skipped_until_they_are_added_without_that(
 def test_a_store_is_added_whole(photos: Path, model: str, tmp_path: Path) -> None:
     index = edited_index(photos, tmp_path / "photos.solar", ["00.png"])
     extract([photos / "00.png"], tmp_path / "store", model=model)
-    with pytest.raises(SolarError, match="leave out --skip-copies"):
+    with pytest.raises(SolarError, match="leave_out"):
         add([tmp_path / "store"], index, leave_out=copy_lookup.without_copies)
 
 
@@ -77,7 +77,7 @@ def test_of_many_noted_photos_a_few_are_looked_at(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at = []
-    monkeypatch.setattr(copy_lookup, "K", 1)
+    monkeypatch.setattr(copy_lookup, "_NEIGHBOURS", 1)
     monkeypatch.setattr(copy_lookup, "ALIKE", 1)
     real = copy_lookup.copy_ways
     seen = lambda *two: (looked_at.extend(two[0]), real(*two))[1]  # noqa: E731

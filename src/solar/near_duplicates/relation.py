@@ -1,33 +1,26 @@
 """How two photos are related: copies and crops by their pixels, moments and places by geometry.
 
-The cheap way first: where the small pictures of two photos agree in one of eight orientations, the
-photos are laid over each other as a whole. Otherwise keypoints say how one lies in the other, and
-the pixels are compared there. Photos whose keypoints agree and whose pixels do not are two photos:
-of one moment, or of one place. Where nothing but the descriptors speaks for a place, corners are
-matched before keypoints are looked for (`solar.duplicates.orb_prefilter`).
+Where the small pictures of two photos agree in one of eight orientations, the photos are laid over
+each other as a whole. Otherwise keypoints say how one lies in the other, and the pixels are
+compared there. Photos whose keypoints agree and whose pixels do not are two photos of one moment or
+one place. Where only the descriptors suggest a place, corners are matched before keypoints are
+detected (`solar.near_duplicates.orb_prefilter`).
 """
 
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from threading import Lock
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
 from solar.arrays import Doubles, Floats
-from solar.duplicates.axis_mapping import fit_axes, tilted
-from solar.duplicates.orb_prefilter import VOTES, Corners, corners, votes
-from solar.duplicates.orientations import WAYS, WORDS, laid_photo, way_matrix
-from solar.duplicates.pixel_compare import Agreement, Region, agreement, is_frame
-from solar.duplicates.report import COPIES, MOMENT, WHOLE, Mapping3x3, Relation
 from solar.errors import SolarError
 from solar.files import reading
 from solar.images import load, read_image
@@ -35,10 +28,15 @@ from solar.images.exif import orientation_of, taken, turned
 from solar.images.opening import Source, opened
 from solar.local.features import LocalFeatures
 from solar.matching.match import estimate, mutual_matches
+from solar.near_duplicates.axis_mapping import fit_axes, tilted
+from solar.near_duplicates.orb_prefilter import VOTES, Corners, corners, votes
+from solar.near_duplicates.orientations import WAYS, WORDS, laid_photo, way_matrix
+from solar.near_duplicates.pixel_compare import Agreement, Region, agreement, is_frame
+from solar.near_duplicates.report import COPIES, MOMENT, WHOLE, Mapping3x3, Relation
 from solar.ranking.verify import Verifier, VerifySettings
 
 SETTINGS = VerifySettings(keypoints=500, size=512)
-"""How keypoints are found: copies need fewer of them than buildings do."""
+"""Copies need fewer keypoints than buildings do."""
 
 _SIDE = 384  # of pictures that are compared
 _KEPT = 128  # pictures in memory: some tens of MB
@@ -49,12 +47,12 @@ _OVERLAP = 0.6
 
 
 class ComparedPhoto:
-    """A photo that is being compared; what is needed of it is read once.
+    """A photo that is being compared; everything is read once, when first needed.
 
     A SolarError from any attribute if the photo cannot be read.
     """
 
-    def __init__(self, source: Source, features: Any = None) -> None:
+    def __init__(self, source: Source, features: Callable[[], LocalFeatures]) -> None:
         self.source = source
         self._features = features
 
@@ -81,39 +79,31 @@ class ComparedPhoto:
 
     @cached_property
     def corners(self) -> Corners:
-        """Its corners."""
+        """ORB corners."""
         return corners(self.picture)
 
     @cached_property
     def features(self) -> LocalFeatures:
-        """Its keypoints."""
-        found: LocalFeatures = self._features()
-        return found
+        """Keypoints with their descriptors."""
+        return self._features()
 
 
 class PhotoComparer:
-    """Compares photos of a collection by name; what it read last stays in memory."""
+    """Compares photos of a collection; the latest stay in memory."""
 
     def __init__(self, verifier: Verifier, *, places: bool = True) -> None:
         self._verifier, self.places = verifier, places
-        self._kept: OrderedDict[str, ComparedPhoto] = OrderedDict()
-        self._lock = Lock()
+        self.photo = lru_cache(_KEPT)(self._photo)
+        """A photo of the collection by name; a SolarError if it is not there."""
 
-    def photo(self, name: str) -> ComparedPhoto:
-        """A photo of the collection; a SolarError if it is not there."""
-        with self._lock:
-            if name not in self._kept:
-                source = self._verifier.photo(name)
-                if source is None:
-                    raise SolarError(f"There is no photo {name}.")
-                self._kept[name] = ComparedPhoto(source, lambda: self._features(name))
-                if len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(name)
-            return self._kept[name]
+    def _photo(self, name: str) -> ComparedPhoto:
+        source = self._verifier.photo(name)
+        if source is None:
+            raise SolarError(f"There is no photo {name}.")
+        return ComparedPhoto(source, lambda: self._features(name))
 
     def given(self, source: Source) -> ComparedPhoto:
-        """A photo of no collection."""
+        """A photo outside the collection."""
         return ComparedPhoto(source, lambda: self._verifier.query(source))
 
     def relation(
@@ -125,12 +115,12 @@ class PhotoComparer:
         part: bool = True,
         place: bool = False,
     ) -> Relation | None:
-        """How b is related to a, None if it is not.
+        """How b is related to a; None if it is not.
 
         Args:
             a: A photo.
             b: Another.
-            way: How to lay b on a where they may be one picture; otherwise -1.
+            way: How to lay b on a if they may be one picture; otherwise -1.
             part: Whether one may be part of the other.
             place: Whether they may show one place; then corners are matched first.
         """
@@ -138,10 +128,7 @@ class PhotoComparer:
             return whole
         if not part and not (place and votes(a.corners, b.corners) >= VOTES):
             return None
-        found = _edited(a, b)
-        if found is None and self.places:
-            found = _same_place(a, b)
-        return found
+        return _edited(a, b) or (_same_place(a, b) if self.places else None)
 
     def _features(self, name: str) -> LocalFeatures:
         # As they are kept, so that another run that reads them gives the same.
@@ -163,7 +150,7 @@ def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
 
 
 def _equal(a: ComparedPhoto, b: ComparedPhoto) -> bool:
-    """Whether all is the same that two files show: colours, alpha, and every frame."""
+    """Whether two files show exactly the same: colours, alpha, and every frame."""
     if _is_sequence(a.source) or _is_sequence(b.source):
         data = _file_bytes(a.source)
         return data is not None and data == _file_bytes(b.source)
@@ -172,7 +159,7 @@ def _equal(a: ComparedPhoto, b: ComparedPhoto) -> bool:
 
 
 def _is_sequence(source: Source) -> bool:
-    """Whether a file has several frames, of which one alone is compared."""
+    """Whether a file has several frames, of which only one is compared."""
     with opened(source) as image:
         # The further images of an MPO are previews, or what the second lens saw.
         return image.format != "MPO" and getattr(image, "n_frames", 1) > 1
@@ -186,7 +173,7 @@ def _file_bytes(source: Source) -> bytes | None:
 
 
 def _alpha(source: Source) -> npt.NDArray[np.uint8]:
-    """How opaque the pixels of the upright photo are; empty where all are wholly so."""
+    """Opacity of the upright photo; empty if all pixels are opaque."""
     with opened(source) as image:
         if not image.has_transparency_data:
             return np.empty((0, 0), np.uint8)
@@ -196,7 +183,6 @@ def _alpha(source: Source) -> npt.NDArray[np.uint8]:
 
 
 def _edited(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
-    """Whether one photo is a crop of the other, or is framed in it, by keypoints."""
     for mirrored in (False, True):
         x, y = _matched(a.features, b.features, mirrored)
         found = fit_axes(x, y, _COPY_ERROR, mirrored=mirrored)
@@ -221,7 +207,8 @@ def _cut_out(a: ComparedPhoto, b: ComparedPhoto, mapping: Doubles, points: int) 
     found = agreement(a.picture, picture, in_a, in_b, strict=True)
     if not found.same:
         return None
-    covers = (_area(overlap[0]), _area(overlap[1]))
+    first, second = (round((right - left) * (low - top), 4) for left, top, right, low in overlap)
+    covers = (first, second)
     frames = zip(covers, (a.picture, picture), (in_a, in_b), strict=True)
     framed = [share < WHOLE and is_frame(one, part) for share, one, part in frames]
     whole = [share >= WHOLE for share in covers]
@@ -302,14 +289,13 @@ def _reasons(relation: Relation) -> list[str]:
 
 
 def _matched(a: LocalFeatures, b: LocalFeatures, mirrored: bool) -> tuple[Floats, Floats]:
-    """The points (n, 2) of both that match, in shrunk pixels."""
     rows = mirrored_histograms(a.descriptors) if mirrored else a.descriptors
     first, second = mutual_matches(rows, b.descriptors).T
     return a.points[first] / np.float32(a.scale), b.points[second] / np.float32(b.scale)
 
 
 def mirrored_histograms(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """What SIFT would find (n, 128) if the photo were mirrored, without looking at it again.
+    """What SIFT would compute (n, 128) for the mirrored photo.
 
     A histogram has 4×4 cells, across and along the keypoint's angle, of 8 directions. In a mirror
     the cells beside the angle change sides, and directions turn the other way.
@@ -325,7 +311,7 @@ def _seconds(a: ComparedPhoto, b: ComparedPhoto) -> float | None:
 
 
 def _relative(matrix: Doubles, a: LocalFeatures, b: LocalFeatures) -> Doubles:
-    """A mapping between photos whose sides count as 1, from that between their shrunk pixels."""
+    """A mapping in relative coordinates, from one in shrunk pixels."""
     mapping = np.linalg.inv(_from_unit_square(b)) @ matrix @ _from_unit_square(a)
     result: Doubles = mapping / mapping[2, 2] if abs(mapping[2, 2]) > 1e-12 else mapping
     return result
@@ -349,18 +335,13 @@ def _way_of(mapping: Doubles) -> tuple[int, Doubles]:
 
 
 def _overlap(upright: Doubles) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """What both photos show: left, top, right, bottom in a and in b; None if there is nothing."""
+    """What both photos show: left, top, right, bottom in a and in b; None for too little."""
     scale, shift = np.diag(upright)[:2], upright[:2, 2]
     low, high = np.maximum(0, -shift / scale), np.minimum(1, (1 - shift) / scale)
     if (high - low < 0.05).any():
         return None
     there = np.concatenate([low * scale + shift, high * scale + shift])
     return (*low.tolist(), *high.tolist()), tuple(np.clip(there, 0, 1).tolist())
-
-
-def _area(part: tuple[float, ...]) -> float:
-    left, top, right, bottom = part
-    return round((right - left) * (bottom - top), 4)
 
 
 def _seen(mapping: Doubles) -> float:
@@ -382,5 +363,4 @@ def _corners_move(mapping: Doubles) -> float:
 
 
 def _stored(mapping: Doubles) -> Mapping3x3:
-    rows = np.round(mapping, 6).tolist()
-    return tuple((row[0], row[1], row[2]) for row in rows)
+    return tuple(map(tuple, np.round(mapping, 6).tolist()))

@@ -1,8 +1,8 @@
-"""Whether two photos may show one place, before the costly keypoints of either are looked for.
+"""Whether two photos may show one place, before their costly keypoints are detected.
 
-ORB finds corners and describes them by bits, fifteen times as fast as SIFT. Every match of two
-corners tells how one photo would lie on the other: shifted, turned and scaled. If no such guess has
-the votes of some other matches, SIFT would hardly find the place either.
+ORB detects and describes corners fifteen times as fast as SIFT. Every match of two corners is a
+guess how one photo lies on the other: shifted, turned and scaled. If no guess has the votes of some
+other matches, SIFT would hardly find the place either.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from PIL import Image
 from solar.images.opencv import opencv
 
 VOTES = 7
-"""Matches that agree on how one photo lies on the other, at least. Of places that SIFT finds in
-landmarks, 94 percent have so many; of photos that only look alike, 9 percent."""
+"""Minimum matches that agree. Of places that SIFT finds in landmarks, 94 percent have these; of
+photos that only look alike, 9 percent."""
 
 _SIDE = 320  # pixels of the longer side
 _CORNERS = 300
@@ -53,7 +53,7 @@ def corners(photo: Image.Image) -> Corners:
     )
     found: Sequence[Any] = ()
     bits = None
-    # Of a picture that is all border ORB cannot make its smaller levels.
+    # ORB cannot make the smaller levels of a picture that is all border.
     if min(grey.size) > 2 * _EDGE:
         with suppress(cv2.error):
             found, bits = finder.detectAndCompute(np.asarray(grey), None)

@@ -1,8 +1,7 @@
 """The small pictures of a collection in one file, so that every photo is opened for them once.
 
-The file lies beside the local features, is only ever appended to, and may be deleted. A record says
-whose picture it is and of which state of the file, so that another run, also over more photos, goes
-on with what is there.
+The file lies beside the local features, is only ever appended to, and may be deleted. A record
+names the photo and the state of its file, so that another run, also over more photos, reuses it.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from PIL import Image
 
 from solar.arrays import RowNumbers
 from solar.describe.progress import Progress, counted
-from solar.duplicates.orientations import invariant
 from solar.errors import SolarError
 from solar.files import locked, make_folder, unwritable
 from solar.images import load
 from solar.images.opening import Source
 from solar.images.roots import Finder
 from solar.local.cache import file_identity, name_digest
+from solar.near_duplicates.orientations import invariant
 
 SIDE = 32
 """Pixels of a side of a small picture."""
 
 _FILE = "small-pictures.bin"
 _SOME = 4096  # pictures in memory at a time
-_BLOCK = 1024  # photos that a stop costs at the most
+_BLOCK = 1024  # photos that a stop loses at most
 _RECORD = np.dtype(
     [
         ("whose", "V16"),
@@ -45,10 +44,7 @@ _RECORD = np.dtype(
 
 
 def small_picture(photo: Source) -> tuple[npt.NDArray[np.uint8], int, int]:
-    """The whole upright photo squeezed into (32, 32) grey pixels, and its width and height.
-
-    An ImageError if it cannot be read.
-    """
+    """The upright photo squeezed into (32, 32) grey pixels, and its width and height."""
     image = load(photo, 2 * SIDE, mode="fast")
     grey = Image.fromarray(image.pixels).convert("L")
     pixels = np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BOX))
@@ -60,9 +56,9 @@ class SmallPictures:
     """The small pictures of some photos, row by row.
 
     Attributes:
-        records: All that are in the file, mapped.
+        records: The whole file, mapped.
         rows: (n,) the record of each photo; -1 for one that is gone.
-        keys: What changes when a photo does, and tells photos apart: 32 bytes of each.
+        keys: 32 bytes per photo that identify it and the state of its file.
     """
 
     records: npt.NDArray[np.void]
@@ -73,19 +69,19 @@ class SmallPictures:
         return len(self.rows)
 
     def pixels(self, rows: npt.ArrayLike) -> npt.NDArray[np.uint8]:
-        """Pictures (m, 32, 32) of some photos; those that could not be read are black."""
+        """Pictures (m, 32, 32) of some photos; unreadable ones are black."""
         found = self.rows[np.asarray(rows)]
         pixels: npt.NDArray[np.uint8] = np.array(self.records["pixels"][found])
         pixels[found < 0] = 0
         return pixels
 
     def shapes(self) -> Iterator[npt.NDArray[np.float32]]:
-        """A vector (m, 63) of every picture in blocks, see `solar.duplicates.orientations`."""
+        """The vectors (m, 63) of the pictures in blocks, see `orientations.invariant`."""
         for at in range(0, len(self), _SOME):
             yield invariant(self.pixels(np.arange(at, min(at + _SOME, len(self)))))
 
     def size(self, row: int) -> tuple[int, int]:
-        """Width and height of a photo; 0 where it could not be read."""
+        """Width and height of a photo; 0 if it could not be read."""
         record = self.rows[row]
         if record < 0:
             return 0, 0
@@ -98,7 +94,7 @@ def small_pictures(
     folder: Path,
     progress: Progress | None = None,
 ) -> SmallPictures:
-    """Read the small pictures of photos that the file in a folder does not have yet.
+    """Read the small pictures that the file in a folder does not have yet.
 
     A photo that is gone or cannot be read has a black one. A SolarError if the disk is full or
     read-only.
@@ -111,7 +107,7 @@ def small_pictures(
                 whole = out.seek(0, os.SEEK_END) // _RECORD.itemsize
                 out.truncate(whole * _RECORD.itemsize)
                 known = _known(file, whole)
-                keys = [state_key(name, find(name)) for name in names]
+                keys = [_state_key(name, find(name)) for name in names]
                 missing = [row for row, key in enumerate(keys) if key not in known]
                 out.seek(0, os.SEEK_END)
                 advance = counted(progress, "Reading photos", len(names), len(names) - len(missing))
@@ -128,7 +124,7 @@ def small_pictures(
 
 
 def _known(file: Path, count: int) -> dict[bytes, int]:
-    """Which record is of which photo, in which state of its file; the newest counts."""
+    """The record of each photo and state of its file; the newest counts."""
     if not count:
         return {}
     records = np.memmap(file, _RECORD, "r", shape=(count,))
@@ -136,8 +132,8 @@ def _known(file: Path, count: int) -> dict[bytes, int]:
     return {whose + state: row for row, (whose, state) in enumerate(keys)}
 
 
-def state_key(name: str, photo: Path | bytes | None) -> bytes:
-    """What changes when a photo does, and tells photos apart: 32 bytes."""
+def _state_key(name: str, photo: Path | bytes | None) -> bytes:
+    """32 bytes that identify a photo and the state of its file."""
     state = b"" if photo is None else file_identity(photo)
     return bytes.fromhex(name_digest(name)) + state.ljust(16, b"\0")
 
@@ -145,7 +141,7 @@ def state_key(name: str, photo: Path | bytes | None) -> bytes:
 def _read(missing: Sequence[tuple[str, bytes]], find: Finder) -> Iterator[npt.NDArray[np.void]]:
     """New records in blocks of photos, given their names and keys.
 
-    Photos are looked for one by one: those of a tar shard come with their bytes.
+    Photos are found one by one: those of a tar shard come with their bytes.
     """
 
     def picture(photo: tuple[str, bytes]) -> tuple[npt.NDArray[np.uint8], int, int] | None:
@@ -155,7 +151,7 @@ def _read(missing: Sequence[tuple[str, bytes]], find: Finder) -> Iterator[npt.ND
         except SolarError:
             return None
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
         for first in range(0, len(missing), _BLOCK):
             some = missing[first : first + _BLOCK]
             block = np.zeros(len(some), _RECORD)

@@ -1,8 +1,8 @@
-"""The same photo, the same moment, the same place: groups of related photos in a collection.
+"""Groups of photos of a collection that are one photo, one moment, or one place.
 
 Every photo is opened once for a small picture. Descriptors and small pictures name candidates; the
-relation of each is decided from pixels and keypoints, and noted in a file, so that a run that was
-stopped goes on and ends with the same report.
+relation of each is decided from pixels and keypoints, and written to a file, so that a stopped run
+resumes and ends with the same report.
 """
 
 from __future__ import annotations
@@ -19,21 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from solar import __version__
 from solar.describe.progress import Progress, counted
-from solar.duplicates.blas_threads import one_core_each
-from solar.duplicates.candidates import DuplicateCandidates, candidates
-from solar.duplicates.groups import groups_of, photo_facts
-from solar.duplicates.relation import SETTINGS, PhotoComparer
-from solar.duplicates.report import (
-    KINDS,
-    DuplicateGroup,
-    DuplicatePhoto,
-    DuplicateReport,
-    Relation,
-)
-from solar.duplicates.small_pictures import small_pictures
 from solar.errors import SolarError, and_more
 from solar.files import make_folder, regular, replacing, unwritable
 from solar.index.embeddings import (
@@ -46,6 +35,17 @@ from solar.index.embeddings import (
     split_options,
     working,
 )
+from solar.near_duplicates.candidates import DuplicateCandidates, candidates
+from solar.near_duplicates.groups import groups_of, photo_facts
+from solar.near_duplicates.relation import SETTINGS, PhotoComparer
+from solar.near_duplicates.report import (
+    KINDS,
+    DuplicateGroup,
+    DuplicatePhoto,
+    DuplicateReport,
+    Relation,
+)
+from solar.near_duplicates.small_pictures import small_pictures
 from solar.sfm.pair_verification import verifier_of
 
 _BLOCK = 128  # pairs that a stop costs at the most
@@ -108,8 +108,8 @@ def duplicates(
             `solar.extract`: `model`, `device`, `size`, ….
 
     Returns:
-        A report whose groups are made while they are walked through, once; `write` keeps it. When
-        the last was given, the photos count as seen for `new`.
+        A report whose groups are made while they are iterated over, once; `write` keeps it. After
+        the last one, the photos count as seen for `new`.
 
     Raises:
         SolarError: There is no such collection, kind or model, it is unknown where the photos are,
@@ -125,7 +125,7 @@ def duplicates(
 
 
 def refuse_new(source: Described, settings: DuplicateSettings) -> None:
-    """A SolarError if only new photos are asked for of photos that no index remembers."""
+    """Raise a SolarError if only new photos are asked for, and there is no index."""
     if settings.new and are_photos(source):
         raise SolarError(
             f"`new=True` needs an index, but {source} is not one: leave it out, or make an index "
@@ -139,10 +139,10 @@ def _groups(
     folder: Path,
     progress: Progress | None,
 ) -> Iterable[DuplicateGroup]:
-    if not len(photos):  # of which nothing can be mapped
+    if not len(photos):
         _note_seen(photos.local, [])
         return
-    verifier = verifier_of(photos, SETTINGS)  # what would go wrong is told before any work
+    verifier = verifier_of(photos, SETTINGS)  # fails before any work
     seen = _seen(photos) if settings.new else set[bytes]()
     small = small_pictures(photos.names, photos.roots.find, photos.local, progress)
     asked = np.array([row for row, key in enumerate(small.keys) if key not in seen], np.int64)
@@ -177,7 +177,7 @@ def _decided(
     folder: Path,
     progress: Progress | None,
 ) -> Iterator[Relation]:
-    """The related ones of the pairs; what an earlier run decided is read from a file."""
+    """The related ones of the pairs; decisions of an earlier run are read from a file."""
     names = photos.names
     errors: dict[int, str] = {}
 
@@ -202,8 +202,8 @@ def _decided(
     try:
         with (
             file.open("a+b") as out,
-            one_core_each(),
-            ThreadPoolExecutor(os.cpu_count() or 1) as threads,
+            threadpool_limits(1, user_api="blas"),  # threads of a shared product wait by spinning
+            ThreadPoolExecutor(os.cpu_count()) as threads,
         ):
             done = _resumed(out)
             advance = counted(progress, "Deciding", len(pairs), done)
@@ -230,7 +230,7 @@ def _decided(
 
 
 def _resumed(file: Any) -> int:
-    """How many pairs a file has whole lines for; what follows them is cut off."""
+    """The number of pairs that a file has whole lines for; what follows them is cut off."""
     file.seek(0)
     whole, count = 0, 0
     for line in file:
@@ -244,7 +244,7 @@ def _resumed(file: Any) -> int:
 
 
 def _seen(photos: DescribedCollection) -> set[bytes]:
-    """The keys of photos that a finished run has looked at; a SolarError if there was none."""
+    """The keys of photos of the last finished run."""
     file = photos.local / _SEEN_FILE
     try:
         content = regular(file).read_bytes()

@@ -1,7 +1,7 @@
 """The eight ways to lay a picture on another: mirrored or not, and turned by quarters.
 
-Way s turns a picture by (s % 4) quarters to the left, after mirroring it if s is 4 or more. Small
-pictures have all eight for nothing: no photo is decoded or described again. Candidates among
+Way s turns a picture by (s % 4) quarters to the left, after mirroring it if s is 4 or more. With
+small pictures all eight are cheap: no photo is decoded or described again. Candidates among
 millions come from a vector that is the same for all eight, of the magnitudes of the lowest
 frequencies: mirroring changes the signs of some, turning swaps their two directions.
 """
@@ -28,17 +28,16 @@ WORDS = (
     "mirrored upside down",
     "mirrored and turned by 90°",
 )
-"""What each way is called."""
 
 ALIKE = 8
 """Neighbours of each photo by its small picture."""
 
 WHOLE = 0.7
-"""How well small pictures fit, at least, of photos that are laid over each other as a whole."""
+"""Minimum correlation of the small pictures of whole photos laid over each other."""
 
 _LOW = 8  # frequencies in each direction
 SHAPE = _LOW * _LOW - 1
-"""Numbers of the vector that is the same for all ways."""
+"""Length of the vector that is the same for all ways."""
 
 
 def laid(pictures: npt.NDArray[Number], way: int) -> npt.NDArray[Number]:
@@ -49,15 +48,12 @@ def laid(pictures: npt.NDArray[Number], way: int) -> npt.NDArray[Number]:
 
 def laid_photo(image: Image.Image, way: int) -> Image.Image:
     """A photo in one of the ways."""
-    if way >= 4:
-        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    turn = {1: Image.Transpose.ROTATE_90, 2: Image.Transpose.ROTATE_180}
-    turn[3] = Image.Transpose.ROTATE_270
-    return image.transpose(turn[way % 4]) if way % 4 else image
+    pixels = np.asarray(image)
+    return Image.fromarray(np.rot90(pixels[:, ::-1] if way >= 4 else pixels, way % 4))
 
 
 def way_matrix(way: int) -> npt.NDArray[np.float64]:
-    """3×3: where a point of a photo is once it was laid, in coordinates whose sides count as 1."""
+    """3×3: where laying a photo so moves its points, in coordinates whose sides count as 1."""
     matrix = np.eye(3)
     if way >= 4:
         matrix = np.array([[-1.0, 0, 1], [0, 1, 0], [0, 0, 1]])
@@ -85,9 +81,8 @@ def invariant(pictures: npt.NDArray[np.uint8]) -> Floats:
     lower = np.triu(np.ones((_LOW, _LOW), bool), 1)
     upper[0, 0] = False
     both = [np.maximum(strength, other)[:, upper], np.minimum(strength, other)[:, lower]]
-    found: Floats = np.concatenate(both, axis=1)
-    # The strongest few frequencies would decide alone.
-    found = np.sqrt(found)
+    # Without the root, the strongest few frequencies would decide alone.
+    found: Floats = np.sqrt(np.concatenate(both, axis=1))
     found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
     return found
 

@@ -1,4 +1,4 @@
-"""What `solar.duplicates` finds: groups of photos, how each pair is related, and their report."""
+"""Groups of related photos, how each pair is related, and their report."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, TypeAlias
 from solar.index.report_file import Report
 
 KINDS = ("exact", "copy", "crop", "burst", "place")
-"""How two photos may be related, the closest first."""
+"""Kinds of relations, the closest first."""
 
 COPIES = KINDS[:3]
-"""The kinds in which one photo is made from another, so that one of the two is enough."""
+"""Kinds in which one photo is made from another, so that one of the two is enough."""
 
 Mapping3x3: TypeAlias = tuple[tuple[float, ...], ...]
 """A homography between two upright photos, whose sides count as 1: (0, 0) is the upper left."""
 
 MOMENT = 10.0
-"""Seconds between frames of a burst, at the most."""
+"""Maximum seconds between frames of a burst."""
 
 WHOLE = 0.95
 """The share of a photo's area that counts as all of it."""
@@ -32,15 +32,15 @@ class DuplicatePhoto:
 
     Attributes:
         name: Its name in the collection.
-        width: Pixels of the upright photo, like its height.
-        height: See width.
+        width: In pixels, upright.
+        height: In pixels, upright.
         bytes: Size of its file.
-        taken: When, by the clock of its camera, as `2019-07-14T18:30:00`; None if unknown.
-        sharpness: How fine its details are: the mean step between neighbouring pixels where they
-            are strongest, in grey levels, once the photo has a fixed size.
+        taken: Capture time by the camera's clock, as `2019-07-14T18:30:00`; None if unknown.
+        sharpness: Mean step between neighbouring pixels where they are strongest, in grey levels,
+            at a fixed size of the photo.
         keep: Whether it is one to keep.
         why: The reason, in words.
-        exif: Whether its file says when or with what it was taken.
+        exif: Whether its file has a capture time or a camera.
     """
 
     name: str
@@ -59,16 +59,16 @@ class Relation:
     """How two photos are related.
 
     Attributes:
-        a: One photo: its row while a collection is searched, its place in a group.
+        a: One photo: its row in a collection, its place in a group.
         b: The other; of a crop, the part.
         kind: One of `KINDS`.
-        how: What was done, as far as it shows: `mirrored, re-encoded`.
-        score: Cosine similarity of the descriptors; None where they were not compared.
-        mapping: Takes relative coordinates of a to those of b; None where it is not known.
+        how: What was visibly done: `mirrored, re-encoded`.
+        score: Cosine similarity of the descriptors; None if not compared.
+        mapping: From relative coordinates of a to those of b; None if unknown.
         covers: The share of a, and of b, that the other shows.
-        difference: How much the pixels differ where both show the same, 0 to 1, after brightness
-            and contrast were made alike.
-        inliers: How many keypoints agree; None where none were needed.
+        difference: Mean difference of pixels where both show the same, 0 to 1, after matching
+            brightness and contrast.
+        inliers: Number of keypoints that agree; None if not needed.
         why: All of that in words.
     """
 
@@ -91,7 +91,7 @@ class Relation:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Relation:
-        """From JSON; a ValueError, TypeError or LookupError if it is no relation."""
+        """Read from JSON; a ValueError, TypeError or LookupError if it is no relation."""
         pair = cls(**stored)
         mapping = None
         if pair.mapping is not None:
@@ -112,7 +112,7 @@ class DuplicateGroup:
     Attributes:
         kind: The loosest kind among the pairs that hold the group together.
         photos: Those to keep first.
-        pairs: How they are related; every photo is in one at least.
+        pairs: How they are related; every photo is in at least one.
     """
 
     kind: str
@@ -131,10 +131,7 @@ class DuplicateGroup:
 
     @property
     def id(self) -> str:
-        """A few letters, the same wherever a group has the same photos and pairs, in order.
-
-        Decisions name photos and pairs by their numbers.
-        """
+        """A hash of the photos and pairs in order, which decisions name by their numbers."""
         pairs = " ".join(f"{pair.a}-{pair.b}" for pair in self.pairs)
         text = "\0".join([self.kind, *(photo.name for photo in self.photos), pairs])
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
@@ -151,7 +148,7 @@ class DuplicateGroup:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> DuplicateGroup:
-        """From JSON; a ValueError, TypeError or LookupError if it is no group."""
+        """Read from JSON; a ValueError, TypeError or LookupError if it is no group."""
         photos = tuple(map(_photo, stored["photos"]))
         pairs = tuple(map(Relation.from_dict, stored["pairs"]))
         _check(len(photos) > 1 and len(pairs) > 0 and stored["kind"] in KINDS)

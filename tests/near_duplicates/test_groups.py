@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from solar.duplicates.groups import groups_of
-from solar.duplicates.report import KINDS, DuplicateGroup, DuplicatePhoto, Relation
+from solar.near_duplicates.groups import groups_of
+from solar.near_duplicates.report import KINDS, DuplicateGroup, DuplicatePhoto, Relation
 
 
 def related(a: int, b: int, kind: str, covers: tuple[float, float] = (1.0, 1.0)) -> Relation:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from solar.duplicates.axis_mapping import fit_axes, tilted
+from solar.near_duplicates.axis_mapping import fit_axes, tilted
 
 
 @pytest.mark.parametrize(("degrees", "turned"), [(0.0, False), (0.1, True)])

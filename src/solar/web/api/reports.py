@@ -1,0 +1,266 @@
+"""Reports of duplicates and of albums, served page by page.
+
+What visitors decide about duplicates stays in their browsers. A photo of a report that the
+collection does not have is named and has no picture.
+"""
+
+import io
+import json
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, Field
+
+from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
+from solar.errors import SolarError
+from solar.files import reading
+from solar.index.report_file import Report, ReportGroup
+from solar.near_duplicates.report import DuplicateGroup, DuplicatePhoto, DuplicateReport, Relation
+from solar.web.problems import WebError
+
+G = TypeVar("G", bound=ReportGroup)
+P = TypeVar("P")
+
+Addresses = Callable[[Sequence[str]], list[dict[str, str]]]
+"""Takes names of photos to their ids and pictures; nothing for those that are not indexed."""
+
+
+@dataclass(frozen=True)
+class _OpenReport(Generic[G]):
+    photos: int
+    heads: list[tuple[str, Any]]  # id and kind, or number of photos, of each group
+    packed: list[bytes]  # groups, about 200 bytes per pair
+
+
+class _ReportFile(Generic[G]):
+    """The report at `path`, read again when the file has changed; no report for None.
+
+    A SolarError if it cannot be read. One that is damaged later is not taken up.
+    """
+
+    kind: type[Report[G]]
+    missing: ClassVar[str]
+
+    def __init__(self, path: str | Path | None, addresses: Addresses) -> None:
+        self._path = None if path is None else Path(path)
+        self._addresses = addresses
+        self._lock = threading.Lock()
+        self._stamp = self._now()
+        self._report = self._read(self._path) if self._path else None
+
+    def __bool__(self) -> bool:
+        return self._path is not None
+
+    def _head(self, group: G) -> tuple[str, Any]:
+        raise NotImplementedError
+
+    def _read(self, path: Path) -> _OpenReport[G]:
+        report, heads, packed = self.kind.read(path), [], []
+        with reading(path, self.kind.wrong(), ValueError):
+            for group in report:
+                packed.append(zlib.compress(json.dumps(group.to_dict()).encode()))
+                heads.append(self._head(group))
+        return _OpenReport(report.photos, heads, packed)
+
+    def _current(self) -> _OpenReport[G]:
+        """The report as it is now; a WebError where there is none."""
+        if self._report is None or self._path is None:
+            raise WebError(404, self.missing)
+        with self._lock:
+            now = self._now()
+            if now != self._stamp:
+                self._stamp = now
+                with suppress(SolarError):  # half copied, perhaps: the old one stays until then
+                    self._report = self._read(self._path)
+            return self._report
+
+    def _now(self) -> tuple[int, ...]:
+        with suppress(OSError):
+            if self._path:
+                found = self._path.stat()
+                return found.st_mtime_ns, found.st_size, found.st_ino
+        return ()
+
+    def _group(self, packed: bytes) -> G:
+        group: G = self.kind.group(json.loads(zlib.decompress(packed)))
+        return group
+
+    def _addressed(self, make: Callable[..., P], photos: Sequence[Any]) -> list[P]:
+        """Photos of a group with their addresses, which `make` takes beside their own fields."""
+        known = self._addresses([photo.name for photo in photos])
+        return [make(**vars(photo), **where) for photo, where in zip(photos, known, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Addressed:
+    id: str | None = None
+    thumbnail: str | None = None
+    photo: str | None = None
+
+
+Kind = Literal["exact", "copy", "crop", "burst", "place"]
+
+
+@dataclass(frozen=True)
+class ReviewedPhoto(_Addressed, DuplicatePhoto):
+    """A photo of a group; its id and addresses are null if it is not in the collection."""
+
+
+class ReviewedGroup(BaseModel):
+    """Photos that are related."""
+
+    id: str = Field(description="The same in every report with the same photos.")
+    kind: Kind
+    photos: list[ReviewedPhoto]
+    pairs: list[Relation]
+
+
+class GroupPage(BaseModel):
+    """Some of the groups."""
+
+    total: int = Field(description="How many there are of the kind.")
+    groups: list[ReviewedGroup]
+
+
+class ReportOverview(BaseModel):
+    """What a report holds."""
+
+    name: str
+    photos: int = Field(description="How many were compared.")
+    kinds: dict[Kind, int] = Field(description="How many groups there are of each kind.")
+    groups: list[list[str]] = Field(description="Kind and id of each group, in order.")
+
+
+class Reviewer(_ReportFile[DuplicateGroup]):
+    """A report of `solar duplicates`."""
+
+    kind = DuplicateReport
+    missing = "This server has no report of duplicates: start it with --duplicates REPORT."
+
+    def overview(self, name: str) -> ReportOverview:
+        """What the report of the collection `name` holds."""
+        report = self._current()
+        kinds: dict[Any, int] = Counter(kind for _, kind in report.heads)
+        groups = [[kind, identity] for identity, kind in report.heads]
+        return ReportOverview(name=name, photos=report.photos, kinds=kinds, groups=groups)
+
+    def page(self, offset: int, limit: int, kind: Kind | None) -> GroupPage:
+        """Some groups, of one kind or of all."""
+        report = self._current()
+        found = [
+            packed
+            for packed, (_, known) in zip(report.packed, report.heads, strict=True)
+            if kind in (None, known)
+        ]
+        groups = [self._reviewed(self._group(one)) for one in found[offset : offset + limit]]
+        return GroupPage(total=len(found), groups=groups)
+
+    def _reviewed(self, group: DuplicateGroup) -> ReviewedGroup:
+        photos = self._addressed(ReviewedPhoto, group.photos)
+        kind: Any = group.kind
+        return ReviewedGroup(id=group.id, kind=kind, photos=photos, pairs=list(group.pairs))
+
+    def _head(self, group: DuplicateGroup) -> tuple[str, str]:
+        "".join(photo.name for photo in group.photos).encode()  # JSON cannot hold other names
+        return group.id, group.kind
+
+
+ExportForm = Literal["json", "csv", "paths"]
+
+TYPES: dict[ExportForm, str] = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "paths": "text/plain; charset=utf-8",
+}
+"""Media types of exports."""
+
+
+@dataclass(frozen=True)
+class AlbumPhoto(_Addressed, GroupPhoto):
+    """A photo of an album; its id and addresses are null if it is not in the collection."""
+
+
+class Album(BaseModel):
+    """Photos of the same place."""
+
+    id: str = Field(description="The same in every report with the same photos.")
+    count: int = Field(description="How many photos it has.")
+    links: int = Field(description="How many pairs of them match.")
+    agreement: float = Field(description="The mean of its photos' agreements.")
+    photos: list[AlbumPhoto] = Field(description="The cover first; only some if the album is long.")
+
+
+class AlbumPage(BaseModel):
+    """Some of the albums, the largest first, each with its first photos."""
+
+    total: int
+    photos: int = Field(description="How many photos were compared.")
+    grouped: int = Field(description="How many of them are in an album.")
+    albums: list[Album]
+
+
+class Albums(_ReportFile[PhotoGroup]):
+    """A report of `solar groups`."""
+
+    kind = GroupReport
+    missing = (
+        "This server has no albums: write them with `solar groups`, and start it with --groups "
+        "FILE."
+    )
+
+    def page(self, offset: int, limit: int, shown: int) -> AlbumPage:
+        """Some albums, with `shown` photos each."""
+        report = self._current()
+        return AlbumPage(
+            total=len(report.heads),
+            photos=report.photos,
+            grouped=sum(size for _, size in report.heads),
+            albums=[
+                self._album(self._group(one), 0, shown)
+                for one in report.packed[offset : offset + limit]
+            ],
+        )
+
+    def album(self, identity: str, offset: int, limit: int) -> Album:
+        """An album and some of its photos."""
+        return self._album(self._groups(identity)[0], offset, limit)
+
+    def export(self, form: ExportForm, identity: str | None) -> str:
+        """An album, or all of them, for other programs: names of photos as the index has them."""
+        groups = self._groups(identity)
+        if form == "paths":
+            return "".join(f"{name}\n" for group in groups for name in group.names)
+        if form == "json":
+            return json.dumps([group.to_dict() for group in groups], indent=1) + "\n"
+        out = io.StringIO()
+        GroupReport(0, groups).write_rows(out)
+        return out.getvalue()
+
+    def _groups(self, identity: str | None) -> list[PhotoGroup]:
+        report = self._current()
+        found = [
+            self._group(packed)
+            for packed, (known, _) in zip(report.packed, report.heads, strict=True)
+            if identity in (None, known)
+        ]
+        if identity is not None and not found:
+            raise WebError(404, "There is no such album: it may have changed, so reload the page.")
+        return found
+
+    def _album(self, group: PhotoGroup, offset: int, limit: int) -> Album:
+        return Album(
+            id=group.id,
+            count=len(group.photos),
+            links=group.links,
+            agreement=group.agreement,
+            photos=self._addressed(AlbumPhoto, group.photos[offset : offset + limit]),
+        )
+
+    def _head(self, group: PhotoGroup) -> tuple[str, int]:
+        return group.id, len(group.photos)

@@ -133,7 +133,7 @@ def reproduce(
 
 def _table(asked: _Request, number: int) -> None:
     from solar.evaluation.paper import tables
-    from solar.evaluation.paper.published import TABLES
+    from solar.evaluation.paper.tables import TABLES
 
     table, settings = TABLES[number], asked.settings
     found = {} if asked.results is None else tables.read_results(asked.results)

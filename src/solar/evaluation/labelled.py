@@ -1,4 +1,4 @@
-"""Any labelled collection: every photo asks for the others that show the same."""
+"""Any labelled collection: every photo is a query for the others with its label."""
 
 from collections.abc import Mapping, Sequence
 from typing import Unpack
@@ -8,10 +8,10 @@ import numpy as np
 from solar.arrays import Ints
 from solar.describe.store import Store
 from solar.errors import SolarError
+from solar.evaluation.embeddings import Database, select_rows
 from solar.evaluation.metrics import CUTS, measure, without_junk
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
-from solar.evaluation.row_blocks import Database, select_rows
 
 
 def evaluate_labels(
@@ -22,9 +22,9 @@ def evaluate_labels(
     average: str = "trapezoid",
     **ranking: Unpack[RankOptions],
 ) -> Evaluation:
-    """Ask for every photo among all the others: mAP, mP@k and recall@k.
+    """Use every photo as a query among all the others: mAP, mP@k and recall@k.
 
-    A photo alone with its label asks nothing, but the others are ranked against it as well.
+    A photo alone with its label is no query, but the others are ranked against it as well.
 
     Args:
         database: (n, dim) unit rows.
@@ -34,7 +34,7 @@ def evaluate_labels(
         ranking: As for `solar.evaluation.ranks.ranks`: `distractors`, `precision`, `device`, ….
 
     Raises:
-        SolarError: The labels are not those of these rows, none comes twice, or the rows are no
+        SolarError: The labels are not those of these rows, each occurs once, or the rows are no
             descriptors.
     """
     names = ranking.setdefault("names", ("the photos", "the photos", "the distractors"))
@@ -50,10 +50,9 @@ def evaluate_labels(
 def label_groups(
     labels: Sequence[str], name: str, skipped: Mapping[str, str] | None = None
 ) -> tuple[Ints, list[Ints]]:
-    """The rows that ask for others, and for each the rows of its label, itself among them.
+    """The rows that are queries, and for each the rows of its label, itself among them.
 
-    A SolarError if no label comes twice, which calls the rows `name` and tells of photos that were
-    skipped, with the reasons given.
+    A SolarError if no label comes twice; it names the rows `name` and why photos were `skipped`.
     """
     shown, of_row = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
     members = np.split(np.argsort(of_row, kind="stable"), np.cumsum(np.bincount(of_row))[:-1])

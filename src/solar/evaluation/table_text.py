@@ -41,12 +41,12 @@ class Table:
 
     @property
     def rows(self) -> list[Sequence[str]]:
-        """All rows, whatever their group."""
+        """The rows of all groups."""
         return [row for group in self.groups for row in group]
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """A number as a cell; an empty one where there is none."""
+    """A number as a cell; empty for None."""
     return "" if value is None else f"{value:.{digits}f}"
 
 

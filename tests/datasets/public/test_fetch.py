@@ -16,8 +16,7 @@ from solar import download as fetching
 from solar.datasets.public import registry
 from solar.datasets.public.check import check
 from solar.datasets.public.fetch import get, marker
-from solar.datasets.public.files import Archive, File
-from solar.datasets.public.registry import BLURRED, ORIGINAL
+from solar.datasets.public.registry import BLURRED, ORIGINAL, Archive, File
 from solar.errors import SolarError
 
 PHOTOS = {f"paris/{place}/p{number}.jpg": b"x" * 99 for number, place in enumerate("abcde")}

@@ -8,7 +8,7 @@ import pytest
 from solar.errors import SolarError
 from solar.evaluation.described_photos import ModelDescriber
 from solar.evaluation.paper import tables
-from solar.evaluation.paper.published import TABLE_1, TABLE_2
+from solar.evaluation.paper.tables import TABLE_1, TABLE_2
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.evaluation.table_text import to_text

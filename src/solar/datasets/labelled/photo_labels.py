@@ -16,14 +16,9 @@ _LABELS = ("label", "landmark", "landmark_id")
 def labelled_photos(
     source: str | Path | Sequence[str | Path], root: str | Path | None = None
 ) -> tuple[Photos, list[str]]:
-    """Photos sorted as `landmark/photo.jpg`, or listed in a CSV, and what each shows.
+    """Photos and their labels: sorted as `landmark/photo.jpg` in folders or tar shards, or one CSV.
 
-    Args:
-        source: A folder, a tar shard, several of these, or one CSV.
-        root: The folder that the names of a CSV are relative to; its own if not given.
-
-    Raises:
-        SolarError: There is no such thing, or it does not say what a photo shows.
+    `root` is the folder that the names of a CSV are relative to; default: its own.
     """
     parts = [Path(source)] if isinstance(source, str | Path) else [Path(part) for part in source]
     if len(parts) == 1 and parts[0].suffix.lower() == ".csv":
@@ -33,10 +28,9 @@ def labelled_photos(
 
 
 def folder_labels(names: Sequence[str], source: object) -> list[str]:
-    """Take each photo's label from the folder it is in: `landmark/photo.jpg`, at any depth.
+    """Each photo's label: the folder it is in, `landmark/photo.jpg`, at any depth.
 
-    Names are as `solar.images.find_photos` gives them. A SolarError if a photo is in no folder,
-    which says that it is of `source`.
+    A SolarError about `source` if a photo is in no folder.
     """
     labels = [PurePosixPath(name).parent.name for name in names]
     if "" in labels:
@@ -52,15 +46,14 @@ def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, 
     """Read photos and their labels from a CSV, in its order, whether the photos exist or not.
 
     Args:
-        path: UTF-8, a photo a line: `name,label`. With a heading there may be other columns, the
-            two that count being called `name`, `path`, `photo`, `file` or `image`, and `label`,
-            `landmark` or `landmark_id`. In a column `id`, as Google Landmarks has it, photos are
-            named without their folder and ending.
+        path: UTF-8, one `name,label` per line; or with a heading and other columns, the two being
+            called `name`, `path`, `photo`, `file` or `image`, and `label`, `landmark` or
+            `landmark_id`. In a column `id`, as in Google Landmarks, photos are named without folder
+            and ending.
         root: The folder that names are relative to; the CSV's own if not given.
 
     Raises:
-        SolarError: The file cannot be read, a line is not a name and a label, or a name is
-            there twice.
+        SolarError: A line is not a name and a label, or a name occurs twice.
     """
     path = Path(path)
     folder = path.parent if root is None else Path(root)
@@ -86,11 +79,7 @@ def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, 
 
 
 def read_labels(path: str | Path) -> dict[str, str]:
-    """What photos show, by their names: of a CSV as for `read_csv`, or of an object in JSON.
-
-    Raises:
-        SolarError: As for `read_csv`, or the JSON is not an object of names and labels.
-    """
+    """Labels of photos by name, from a CSV as for `read_csv` or from a JSON object."""
     path = Path(path)
     if path.suffix.lower() != ".json":
         photos, labels = read_csv(path)
@@ -119,10 +108,7 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def headed_rows(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The heading of a CSV, empty in an empty file, and the lines below it as `read_rows` has them.
-
-    A SolarError at a line that has more or fewer cells than the heading.
-    """
+    """The heading of a CSV, empty in an empty file, and the lines below it, as wide as it."""
     rows = read_rows(path)
     _, heading = next(rows, (0, []))
 
@@ -147,10 +133,9 @@ def _columns(cells: Sequence[str]) -> tuple[int, int] | None:
 
 
 def photo_paths(ids: Sequence[str], folder: Path) -> list[str]:
-    """Where photos known by their number are: `id.jpg`, `jpg/id.jpg`, or `0/1/2/012….jpg`.
+    """Where photos known by an id are: `id.jpg`, `jpg/id.jpg`, or `0/1/2/012….jpg`.
 
-    Paths are relative to the folder, in which the first thousand are looked for to see how the
-    photos are kept; `id.jpg` if none is there.
+    Relative to the folder, in which the first thousand are looked for; `id.jpg` if none is there.
     """
     ways: list[Callable[[str], str]] = [
         lambda name: f"{name}.jpg",

@@ -1,7 +1,7 @@
-"""Photos with the keypoints found in them: what patches are cut around.
+"""SIFT keypoints of photos, to cut patches around.
 
-Keypoints are OpenCV's SIFT. Those that show nearly the same patch as a stronger one beside them are
-left out, because training takes any two keypoints of a batch for different ones.
+Those that show nearly the same patch as a stronger one beside them are left out, because training
+takes any two keypoints of a batch for different ones.
 """
 
 import hashlib
@@ -58,10 +58,9 @@ class PhotoPoints:
 
 
 def find_points(photo: Pixels, settings: PointSettings | None = None) -> Floats:
-    """Find keypoints, the strongest first, no two of which show nearly the same patch.
+    """Keypoints, the strongest first, no two of which show nearly the same patch.
 
-    Returns:
-        (n, 4) float32: x, y, side of the patch in pixels, angle in radians.
+    (n, 4) float32: x, y, side of the patch in pixels, angle in radians.
     """
     settings = settings or PointSettings()
     found = sorted(opencv().SIFT_create().detect(photo, None), key=lambda k: -k.response)
@@ -82,13 +81,12 @@ def collect_points(
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PhotoPoints:
-    """Decode photos and find their keypoints, on all cores. Photos that cannot be read are skipped.
+    """Decode photos and find their keypoints, on all cores; photos that cannot be read are skipped.
 
     Args:
         photos: What `find_photos` gave.
         settings: Which keypoints to keep.
-        cache: A `.npz` to write the keypoints to, and to read them from if it was made from the
-            same photos with the same settings.
+        cache: A `.npz` of the keypoints, reused for the same photos and settings.
         orient: Turn photos upright by their EXIF orientation.
         threads: Default: one per core.
         progress: Called with the number of photos done so far.

@@ -1,11 +1,10 @@
-"""ILIAS, and any set of objects to find among very many photos: what is right for each query.
+"""Ground truth of ILIAS, and of any set of objects to find among many photos.
 
 The release has lists in `image_ids/` (`image_query_ids.txt` and `positive_ids.txt`, the latter with
-scale and clutter) and photos in `ilias_core/OBJECT/query/` and `ilias_core/OBJECT/pos/`. A set of
-one's own is a CSV of `query,positive`, with `scale` and `clutter` if they are known.
+scale and clutter) and photos in `ilias_core/OBJECT/query/` and `ilias_core/OBJECT/pos/`. Your own
+set is a CSV of `query,positive`, with `scale` and `clutter` of the positive if they are known.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,42 +20,24 @@ _PHOTOS = "ilias_core"
 
 @dataclass(frozen=True)
 class ObjectTruth:
-    """Which photos of a database show what a query shows.
+    """Which photos of a database show what a query shows."""
 
-    Attributes:
-        path: What it was read from.
-        root: The folder of the photos.
-        queries: Their names.
-        database: The names of all photos that are right for some query.
-        right: For each query the numbers of its photos in the database.
-        scale: For each photo of the database which share of it the object takes up; None where the
-            set does not say.
-        clutter: The same for how much else is in it.
-    """
-
-    path: Path
-    root: Path
-    queries: tuple[str, ...]
-    database: tuple[str, ...]
-    right: tuple[npt.NDArray[np.int64], ...]
+    path: Path  # what it was read from
+    root: Path  # the folder of the photos
+    queries: tuple[str, ...]  # their names
+    database: tuple[str, ...]  # names of all photos that are right for some query
+    right: tuple[npt.NDArray[np.int64], ...]  # for each query positions in the database
+    # For each photo of the database which share of it the object takes up, and how much else is in
+    # it; None where the set does not say.
     scale: npt.NDArray[np.float64] | None = None
     clutter: npt.NDArray[np.float64] | None = None
 
 
 def read_objects(path: str | Path, root: str | Path | None = None) -> ObjectTruth:
-    """Read the release of ILIAS from its folder, or a CSV of one's own.
+    """Read the release of ILIAS from its folder, or your own CSV.
 
-    Args:
-        path: A folder that holds `image_ids/`; or a CSV with the columns `query` and `positive`, a
-            line per right photo, and perhaps `scale` and `clutter` of that photo.
-        root: The folder of the photos; by default `ilias_core/` in the release, or the CSV's own.
-
-    Returns:
-        For the release, queries and database are sorted by name; for a CSV in the order in which
-        they appear.
-
-    Raises:
-        SolarError: A file cannot be read, a column is missing, or a scale is no number.
+    `root` is the folder of the photos; default: `ilias_core/` in the release, or the CSV's own. In
+    the release, queries and database are sorted by name; in a CSV in order of appearance.
     """
     path = Path(path)
     return _release(path, root) if path.is_dir() else _own(path, root)
@@ -81,18 +62,14 @@ def _release(folder: Path, root: str | Path | None) -> ObjectTruth:
     if not (facts and queries):
         raise SolarError(f"{lists} names no photo.")
     database = sorted(facts)
-    members: dict[str, list[int]] = {}
+    members: dict[str, list[int]] = {}  # of an object, the first folder in a name
     for row_number, name in enumerate(database):
-        members.setdefault(_object(name), []).append(row_number)
-    right = tuple(np.array(members.get(_object(name), ()), np.int64) for name in queries)
+        members.setdefault(name.partition("/")[0], []).append(row_number)
+    right = tuple(np.array(members.get(name.partition("/")[0], ()), np.int64) for name in queries)
     values = np.array([facts[name] for name in database])
     home = folder / _PHOTOS if (folder / _PHOTOS).is_dir() else folder
     where = home if root is None else Path(root)
     return ObjectTruth(folder, where, (*queries,), (*database,), right, values[:, 0], values[:, 1])
-
-
-def _object(name: str) -> str:
-    return name.partition("/")[0]
 
 
 def _own(path: Path, root: str | Path | None) -> ObjectTruth:
@@ -131,11 +108,6 @@ def _own(path: Path, root: str | Path | None) -> ObjectTruth:
         arrays.get("scale"),
         arrays.get("clutter"),
     )
-
-
-def missing_photo(root: Path, names: Sequence[str]) -> str | None:
-    """The first of some photos that is not there; None if all are."""
-    return next((name for name in names if not (root / name).is_file()), None)
 
 
 def _number(text: str, line: int, path: Path) -> float:

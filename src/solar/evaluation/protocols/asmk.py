@@ -18,8 +18,12 @@ from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.errors import SolarError
 from solar.evaluation.labelled import label_groups, measure_labels
 from solar.evaluation.metrics import AP_CONVENTIONS
-from solar.evaluation.protocols.revisited import answers_of, measure_ground_truth
-from solar.evaluation.protocols.truth_photos import find_truth, truth_photos
+from solar.evaluation.protocols.revisited import (
+    answers_of,
+    find_truth,
+    measure_ground_truth,
+    truth_photos,
+)
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Box, Photos, find_photos
@@ -32,7 +36,7 @@ _DISTRACTORS = "distractors:"  # before their names, which may be those of other
 def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
     """Rank a set with a ground truth, or labelled photos, by ASMK*; see `evaluate`.
 
-    A photo that shares nothing with a query comes after all that do.
+    Photos that share nothing with a query come last.
     """
     assert settings.cache is not None
     _refuse(settings)
@@ -64,7 +68,7 @@ def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
             found = measure_ground_truth(truth, places, average=settings.average)
         else:
             found = _labelled(database, labels, index, finder, settings.average)
-        size = index.bytes_a_photo
+        size = index.engine.info()["bytes_a_photo"]
     kind = "ASMK*" if regions is None else f"R-ASMK* ({regions.kind})"
     how = f"{kind} with {local_name(model)}, {len(codebook.words):,} visual words {whose}"
     kept = f"{size:,} bytes per photo, longest side {finder.size} px"
@@ -80,10 +84,6 @@ class _RankedSet:
     codebook: Codebook
     rows: Mapping[str, int]  # of the photos that were described
     failures: Mapping[str, str]
-
-    @property
-    def bytes_a_photo(self) -> int:
-        return int(self.engine.info()["bytes_a_photo"])
 
     def ranks(self, query: Signatures, items: Ints) -> Ints:
         """The ranks of rows in the list of a query."""

@@ -46,31 +46,22 @@ _LISTS = {
 
 @dataclass(frozen=True)
 class HPatchesResult:
-    """What was measured, from 0 to 1; a task that was not asked for is empty.
-
-    Attributes:
-        split: Of the published ones, or `all`.
-        average: `trapezoid` or `matlab`.
-        matching: Sequence to noise (`e`, `h`, `t`) to mean average precision and share of right
-            matches over its five photos.
-        verification: Noise to `inter` and `intra` negatives to area under the ROC curve (balanced)
-            and average precision (imbalanced).
-        retrieval: Noise to size of the pool to mean average precision.
-        lists: Task to `published` or `generated`, and how many pairs or queries and distractors.
-    """
+    """What was measured, from 0 to 1; a task that was not asked for is empty."""
 
     split: str
     average: str
+    # Sequence to noise (`e`, `h`, `t`) to mAP and share of right matches over its five photos.
     matching: Mapping[str, Mapping[str, tuple[float, float]]]
+    # Noise to `inter` and `intra` to area under the ROC curve (balanced) and AP (imbalanced).
     verification: Mapping[str, Mapping[str, tuple[float, float]]]
-    retrieval: Mapping[str, Mapping[int, float]]
-    lists: Mapping[str, str]
+    retrieval: Mapping[str, Mapping[int, float]]  # noise to size of the pool to mAP
+    lists: Mapping[str, str]  # task to `published` or `generated`, and how many pairs or queries
 
     def levels(self, task: str) -> dict[str, float]:
         """The task's headline at each noise: what is averaged to its `mean`.
 
-        Matching: mAP over sequences and photos. Verification: the imbalanced AP, the mean of both
-        kinds of negatives. Retrieval: mAP in the largest pool.
+        Matching: mAP over sequences and photos. Verification: imbalanced AP, mean of both kinds of
+        negatives. Retrieval: mAP in the largest pool.
         """
         if task == "matching":
             values = self.matching.values()
@@ -138,16 +129,13 @@ def evaluate_hpatches(
         data: The patches, or descriptors as `read_descriptors` gives them.
         describe: (n, 65, 65) uint8 to (n, d) float32; not used for descriptors.
         tasks: Some of `matching`, `verification` and `retrieval`.
-        split: `all` sequences, or a published split (a, b, c, illum, view, full): its test part.
+        split: `all` sequences, or the test part of a published split (a, b, c, illum, view, full).
         lists: The folder of `splits.json` and the published lists. A task without its lists gets
-            generated ones, the same for every descriptor; the result says so.
+            generated ones, the same for every descriptor, as the result notes.
         average: `trapezoid`, as the published Python code has it, or `matlab`.
         pairs: Generated pairs of each kind, for verification.
         seed: Of generated lists.
         progress: Called with the strips described and their number.
-
-    Raises:
-        SolarError: An unknown task, split or average, missing sequences, or lists of other patches.
     """
     unknown = sorted(set(tasks) - set(TASKS))
     if unknown or not tasks:
@@ -176,7 +164,7 @@ def evaluate_hpatches(
 
 
 def find_split(name: str, lists: str | Path | None) -> Split:
-    """A published split from `splits.json` in a folder; a SolarError if there is none."""
+    """A published split from `splits.json` in a folder."""
     if lists is None:
         raise SolarError(
             f"The split {name} needs the folder of splits.json: name it with `lists=`."
@@ -188,11 +176,11 @@ def find_split(name: str, lists: str | Path | None) -> Split:
 
 
 def generate_pairs(data: Descriptors, count: int, seed: int = 0) -> dict[str, Pairs]:
-    """Pairs to verify where there is no published list, drawn as that was.
+    """Pairs to verify where there is no published list, drawn like it.
 
     Positives are two photos of a point, `intra` negatives two points of a sequence, `inter` ones
     two sequences. Unlike the published generator, the last photo takes part, and the two sequences
-    are never the same. A SolarError if there are fewer than two, or one has a single point.
+    are never the same.
     """
     if len(data.names) < 2 or data.counts.min() < 2:
         raise SolarError("Verification needs two sequences of two points: use `tasks=matching`.")
@@ -216,8 +204,7 @@ def generate_pairs(data: Descriptors, count: int, seed: int = 0) -> dict[str, Pa
 def generate_retrieval(data: Descriptors, seed: int = 0) -> list[Items]:
     """Queries and distractors where there are no published lists: a third and the rest.
 
-    At most 10,000 and 20,000, in random order, of the reference patches that are not flat. A
-    SolarError if there are fewer than two sequences, or too few patches.
+    At most 10,000 and 20,000, in random order, of the reference patches that are not flat.
     """
     usable = np.arange(data.starts[-1])
     if data.contrast is not None:

@@ -1,17 +1,64 @@
 """Revisited Oxford and Paris, their older forms, and any set with a ground truth of that kind."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Unpack
 
 import numpy as np
 
 from solar.arrays import AnyFloats, Ints
-from solar.datasets.public.revisited import GroundTruth, Query
+from solar.datasets.public.registry import GROUND_TRUTHS
+from solar.datasets.public.revisited import (
+    GroundTruth,
+    Query,
+    find_ground_truth,
+    locate_photos,
+    photo_folders,
+    read_ground_truth,
+)
 from solar.errors import SolarError
+from solar.evaluation.described_photos import refuse_index
+from solar.evaluation.embeddings import NAMES, Database
 from solar.evaluation.metrics import measure, without_junk
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
-from solar.evaluation.row_blocks import NAMES, Database
+from solar.evaluation.settings import EvaluationSettings
+from solar.images import Box, Photos
+
+_TRUTH_FILES = {".json", ".pkl"}
+
+
+def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | None:
+    """The ground truth of a set; None for labelled photos."""
+    name, given = os.fspath(what), settings.ground_truth
+    if name in GROUND_TRUTHS:
+        if given is None and settings.root is None:
+            raise SolarError(f"Say where {name} is: `root=`, or `ground_truth=` and `features=`.")
+        return read_ground_truth(given or find_ground_truth(name, settings.root or ""), name)
+    if given is None and Path(name).suffix.lower() in _TRUTH_FILES:
+        given = name
+    if given is None:
+        refuse_index(Path(name))
+        return None
+    return read_ground_truth(given)
+
+
+def truth_photos(
+    what: str, truth: GroundTruth, root: str | Path | None
+) -> tuple[Photos, Photos, Mapping[str, Box]]:
+    """The database, the queries, and the boxes of these; a SolarError if a photo is missing."""
+    folders = photo_folders(
+        what if what in GROUND_TRUTHS else "", truth.path.parent if root is None else root
+    )
+    database = locate_photos(truth.database, folders)
+    asked = locate_photos(list(dict.fromkeys(query.photo for query in truth.queries)), folders)
+    places = dict(zip(asked.names, asked.places, strict=True))
+    # Two queries may be parts of one photo, so a query's name needs its number.
+    names = tuple(f"{number}/{query.photo}" for number, query in enumerate(truth.queries))
+    queries = Photos(names, tuple(places[query.photo] for query in truth.queries))
+    boxes = {n: q.box for n, q in zip(names, truth.queries, strict=True) if q.box is not None}
+    return database, queries, boxes
 
 
 def evaluate_ground_truth(
@@ -24,8 +71,8 @@ def evaluate_ground_truth(
 ) -> Evaluation:
     """Rank a database for every query and measure each protocol of the ground truth.
 
-    Junk is taken out of the list; a query that has no right answer in a protocol does not count in
-    its means.
+    Junk is taken out of the list; a query without a right answer in a protocol does not count in
+    its means. A SolarError if there are more or fewer rows than the truth has photos and queries.
 
     Args:
         truth: What is right.
@@ -33,9 +80,6 @@ def evaluate_ground_truth(
         queries: (nq, dim) unit rows, in the order of `truth.queries`.
         average: `trapezoid`, as published, or `finite`.
         ranking: As for `solar.evaluation.ranks.ranks`: `distractors`, `precision`, `device`, ….
-
-    Raises:
-        SolarError: The descriptors are not those of this ground truth, or not descriptors.
     """
     names = ranking.get("names", NAMES)
     for name, what, there, expected in (
@@ -52,7 +96,7 @@ def evaluate_ground_truth(
 
 
 def answers_of(truth: GroundTruth) -> list[Ints]:
-    """For every query the rows of the database whose ranks tell how well it did."""
+    """For every query the rows of the database that the measures need the ranks of."""
     return [np.concatenate(list(query.answers.values())) for query in truth.queries]
 
 

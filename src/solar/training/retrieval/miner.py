@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
 from solar.arrays import Pixels
-from solar.datasets.labelled.places import PhotoList
 from solar.datasets.labelled.sources import TrainingSet
+from solar.datasets.labelled.training_set import PhotoList
 from solar.errors import SolarError
 from solar.images import read_image
 from solar.nn.whitening import learned_whitening, pca_whitening

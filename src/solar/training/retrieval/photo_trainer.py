@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from solar.datasets.labelled.file import read_training_file
-from solar.datasets.labelled.sources import Part
+from solar.datasets.labelled.sources import Part, read_training_file
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.models import RetrievalNet

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from solar.datasets.labelled.build import build_training_set
-from solar.datasets.labelled.places import FolderPhotos, PathArray, Places, listed
 from solar.datasets.labelled.sources import places_in
-from solar.datasets.labelled.training_set import label_photos
+from solar.datasets.labelled.training_set import (
+    FolderPhotos,
+    PathArray,
+    Places,
+    label_photos,
+    listed,
+)
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.images import Photos

@@ -10,7 +10,7 @@ import pytest
 
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation.embedding_files import read_vectors
+from solar.evaluation.embeddings import read_vectors
 
 torch = pytest.importorskip("torch")
 

@@ -130,12 +130,12 @@ def test_three_queries_can_prove_nothing() -> None:
 
 
 def test_other_queries_cannot_be_compared() -> None:
-    with pytest.raises(SolarError, match="only be compared on the same queries"):
+    with pytest.raises(SolarError, match="same queries"):
         compare(evaluation(np.zeros(3)), evaluation(np.zeros(4)))
 
 
 def test_queries_without_answers_tell_nothing() -> None:
-    with pytest.raises(SolarError, match="no query with an answer"):
+    with pytest.raises(SolarError, match="no query"):
         interval(np.array([np.nan]))
 
 

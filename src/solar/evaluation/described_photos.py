@@ -131,8 +131,8 @@ def describe_side(
         if describe is None:
             raise SolarError(f"Evaluating {place} needs a `model=`.")
         found = DescribedPhotos(describe(found, {}), str(place), found)
-    elif isinstance(found.rows, Store) and isinstance(describe, ModelDescriber):
-        describe.check(found.rows)
+    else:
+        _check_model(found, describe)
     if not len(found.rows):
         raise SolarError(f"No photo of {place} could be read.")
     return found
@@ -145,9 +145,19 @@ def open_distractors(
     if settings.distractors is None:
         return None
     distractors = open_rows(settings.distractors, NAMES[2], "`distractors=`", describe)
-    if isinstance(distractors.rows, Store) and isinstance(describe, ModelDescriber):
-        describe.check(distractors.rows)
+    _check_model(distractors, describe)
     return distractors
+
+
+def _check_model(given: DescribedPhotos, describe: PhotoDescriber | None) -> None:
+    store = given.rows
+    if not isinstance(store, Store) or not isinstance(describe, ModelDescriber):
+        return
+    if store.fingerprint != describe.fingerprint:
+        raise SolarError(
+            f"{store.path} was made with another model ({store.model}): give the photos "
+            "themselves, or a store that was made with this model."
+        )
 
 
 def rank_options(
@@ -235,18 +245,10 @@ class ModelDescriber:
                 progress=self.settings.progress,
             )
 
-    def check(self, store: Store) -> None:
-        """Raise a SolarError if another model has made a store."""
-        if store.fingerprint != self.fingerprint:
-            raise SolarError(
-                f"{store.path} was made with another model ({store.model}): give the photos "
-                "themselves, or a store that was made with this model."
-            )
-
     def place(self, photos: Photos, boxes: Mapping[str, Box]) -> Path:
         """The store's own folder in the cache."""
         assert self.settings.cache is not None
-        # A store remembers what its model was called, and is not taken for another of that name.
+        # A store has the name of its model, so the same weights under two names make two stores.
         model = [self.fingerprint, self.model.source]
         settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
         places = [str(place) for place in photos.places]

@@ -27,24 +27,17 @@ _UNIT = 1e-2
 _PLAUSIBLE_SAMPLE = 32  # columns of a mapped file are scattered reads: look at few
 
 
-def read_vectors(
-    path: str | os.PathLike[str], *, key: str | None = None, columns: bool | None = None
-) -> AnyFloats:
-    """Read descriptors as (n, dim), one row per image.
+def read_vectors(path: str | os.PathLike[str]) -> AnyFloats:
+    """Read descriptors as (n, dim), from a store, `.npy`, `.pt` or `.mat`.
 
-    A store is copied into memory (walk a large one with `Store.chunks`); `.npy` and newer `.pt`
-    files are mapped, so an array of any size opens at once. The array may be a transposed or
-    read-only view. A SolarError if the file is missing, damaged, of another kind, or does not say
-    which array.
-
-    Args:
-        path: A store, `.npy`, `.pt` (one tensor, or a dict of them) or `.mat`. `file.mat:X` means
-            `key="X"`, likewise for `.pt`.
-        key: Which array of a `.pt` or `.mat` that holds several.
-        columns: Whether the file is (dim, n). When None, `.pt` and `.mat` are, as published, and
-            `.npy` is not, unless only the other way gives vectors of unit length.
+    `file.mat:X` or `file.pt:X` names one of several arrays. A store is copied into memory (walk a
+    large one with `Store.chunks`); `.npy` and newer `.pt` files are mapped, so an array of any size
+    opens at once. A `.pt` or `.mat` holds (dim, n), as published, and `.npy` (n, dim), unless only
+    the other way gives vectors of unit length. The array may be a transposed or read-only view.
     """
-    path, key = _split_key(path, key)
+    match = re.fullmatch(r"(.+\.(?:mat|pt)):([^/\\:]+)", os.fspath(path), re.IGNORECASE | re.DOTALL)
+    named = match is not None and not Path(path).exists()
+    path, key = (Path(match[1]), match[2]) if match and named else (Path(path), None)
     if path.is_dir():
         return Store.open(path).vectors()
     if not path.exists():
@@ -62,21 +55,8 @@ def read_vectors(
         raise SolarError(
             f"{path} holds {array.dtype} of shape {array.shape}, not a matrix of descriptors."
         )
-    if columns is None:
-        columns = _guess_columns(array, published=kind != ".npy")
-    return array.T if columns else array
-
-
-def _split_key(path: str | os.PathLike[str], key: str | None) -> tuple[Path, str | None]:
-    match = re.fullmatch(r"(.+\.(?:mat|pt)):([^/\\:]+)", os.fspath(path), re.IGNORECASE | re.DOTALL)
-    if match and key is None and not Path(path).exists():
-        return Path(match[1]), match[2]
-    return Path(path), key
-
-
-def _guess_columns(array: AnyFloats, *, published: bool) -> bool:
-    as_guessed, otherwise = (array.T, array) if published else (array, array.T)
-    return published if _unit(as_guessed) or not _unit(otherwise) else not published
+    usual, other = (array, array.T) if kind == ".npy" else (array.T, array)
+    return usual if _unit(usual) or not _unit(other) else other
 
 
 def _unit(rows: AnyFloats) -> bool:

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from solar.arrays import Doubles, Ints
 from solar.errors import SolarError
 
-CUTS = (1, 5, 10)
-"""Where precision and recall are published."""
+CUTS = (1, 5, 10)  # where precision and recall are published
 
 
 def without_junk(positives: npt.ArrayLike, junk: npt.ArrayLike) -> Ints:
@@ -89,13 +88,12 @@ def measure(
     ranks: Sequence[Ints],
     *,
     average: str = "trapezoid",
-    precision: Sequence[int] = CUTS,
     recall: Sequence[int] = (),
 ) -> dict[str, Doubles]:
-    """`AP`, and `P@k` and `recall@k` for the k given: a number per query, NaN without positives."""
+    """`AP`, `P@k` and, for the k given, `recall@k`: a number per query, NaN without positives."""
     measures: dict[str, Callable[[Ints], float]] = {
         "AP": partial(average_precision, average=average),
-        **{f"P@{k}": partial(precision_at, k=k) for k in precision},
+        **{f"P@{k}": partial(precision_at, k=k) for k in CUTS},
         **{f"recall@{k}": partial(recall_at, k=k) for k in recall},
     }
     return {

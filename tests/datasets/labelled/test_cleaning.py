@@ -136,7 +136,7 @@ def test_without_opencv_the_sentence_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
     opencv.cache_clear()
-    with pytest.raises(SolarError, match="pip install opencv-python-headless"):
+    with pytest.raises(SolarError, match="opencv-python-headless"):
         compare_photos(mislabelled)
 
 

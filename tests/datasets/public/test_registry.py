@@ -61,7 +61,7 @@ def test_patches_fill_pictures(scene: str, pictures: int) -> None:
 
 
 def test_a_misspelt_name_is_told() -> None:
-    with pytest.raises(SolarError, match=r"no dataset 'roxford' \(perhaps roxford5k\?\)"):
+    with pytest.raises(SolarError, match=r"'roxford'.*roxford5k"):
         registry.find("roxford")
 
 
@@ -79,7 +79,7 @@ def test_a_subset_has_its_own_files_and_archives() -> None:
     assert whole.narrowed(["clean", "train"]).archives == whole.narrowed(["train"]).archives
     assert whole.download > 500e9
     assert 190e9 < whole.unpacked < 195e9
-    with pytest.raises(SolarError, match=r"gldv2 has no subset 'val': clean or train or index"):
+    with pytest.raises(SolarError, match=r"gldv2 .*'val': clean or train"):
         whole.narrowed(["val"])
-    with pytest.raises(SolarError, match=r"gl18 has no subset 'clean': it comes as a whole\."):
+    with pytest.raises(SolarError, match=r"gl18 .*'clean'"):
         registry.find("gl18").narrowed(["clean"])

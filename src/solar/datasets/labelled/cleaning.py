@@ -24,8 +24,7 @@ from solar.images.opencv import opencv
 from solar.local.features import DEFAULT, LocalFeatures, local_features, local_model
 from solar.matching.match import RATIO, estimate, mutual_matches
 
-Match = tuple[int, int, int]
-"""Two photos, and how many of their points agree on one change of view."""
+Match = tuple[int, int, int]  # two photos, and how many of their points agree on one change of view
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from solar.errors import SolarError
@@ -87,13 +87,9 @@ def read_labels(path: str | Path) -> dict[str, str]:
     wrong = 'is not a JSON object of names and labels, {"rome/1.jpg": "colosseum", …}'
     with reading(path, wrong, ValueError, TypeError, AttributeError, RecursionError):
         known = json.loads(path.read_text(encoding="utf-8-sig"))
-        return {name: _text(label) for name, label in known.items()}
-
-
-def _text(label: object) -> str:
-    if not isinstance(label, str | int):
-        raise TypeError(f"{label!r} is no label")
-    return str(label)
+        if not all(isinstance(label, str | int) for label in known.values()):
+            raise TypeError
+        return {name: str(label) for name, label in known.items()}
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -107,21 +103,31 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield number, [cell.strip() for cell in row]
 
 
-def headed_rows(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The heading of a CSV, empty in an empty file, and the lines below it, as wide as it."""
+def read_columns(
+    path: Path, columns: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """The lines below the heading of a CSV: number, and the cells of some columns.
+
+    Each column goes by any of the names given, in lower case; all but the optional ones must be
+    there. A SolarError if a line has more or fewer cells than the heading.
+    """
     rows = read_rows(path)
     _, heading = next(rows, (0, []))
-
-    def below() -> Iterator[tuple[int, list[str]]]:
-        for number, row in rows:
-            if len(row) != len(heading):
-                raise SolarError(
-                    f"Line {number} of {path} has {len(row)} cells under a heading of "
-                    f"{len(heading)}."
-                )
-            yield number, row
-
-    return heading, below()
+    cells = [cell.lower() for cell in heading]
+    places: dict[str, int] = {}
+    for column, names in columns.items():
+        there = [cells.index(name) for name in names if name in cells]
+        if there:
+            places[column] = there[0]
+        elif column not in optional:
+            wanted = ",".join(columns)
+            raise SolarError(f"Line 1 of {path} names no column {column}: write {wanted}.")
+    for number, row in rows:
+        if len(row) != len(heading):
+            raise SolarError(
+                f"Line {number} of {path} has {len(row)} cells under a heading of {len(heading)}."
+            )
+        yield number, {column: row[place] for column, place in places.items()}
 
 
 def _columns(cells: Sequence[str]) -> tuple[int, int] | None:

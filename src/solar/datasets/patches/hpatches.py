@@ -21,21 +21,18 @@ from solar.datasets.public.registry import HPATCHES_FILES
 from solar.errors import SolarError
 from solar.files import make_folder, reading, replacing
 
-SIDE = 65
-"""Pixels of a side of a patch."""
+SIDE = 65  # pixels of a side of a patch
 
-NOISES = ("e", "h", "t")
-"""Easy, hard and tough."""
+NOISES = ("e", "h", "t")  # easy, hard and tough
 
-IMAGES = (1, 2, 3, 4, 5)
-"""The photos beside the reference."""
+IMAGES = (1, 2, 3, 4, 5)  # the photos beside the reference
 
 STRIPS = tuple(name.removesuffix(".png") for name in HPATCHES_FILES)
 
 
 @dataclass(frozen=True, eq=False)
 class HPatches:
-    """Strips of patches in memory, or on a disk until they are asked for."""
+    """Strips of patches, in memory or read when used."""
 
     # Sequence to strip (`ref`, `e1`, …) to (n, 65, 65) uint8, or to its file.
     strips: Mapping[str, Mapping[str, Pixels | Path]]

@@ -181,19 +181,19 @@ def compose(outer: Doubles, inner: Doubles) -> Doubles:
     return moved
 
 
-def cut_patches(picture: Pixels, frames: Doubles, side: int = SIDE) -> Pixels:
-    """Cut (n, side, side) patches with OpenCV, from a picture blurred as much as each shrinks it.
+def cut_patches(picture: Pixels, frames: Doubles) -> Pixels:
+    """Cut (n, 65, 65) patches with OpenCV, from a picture blurred as much as each shrinks it.
 
     Frames (n, 2, 3) lead from patch coordinates (-1 to 1) to the pixels of the grey picture, which
     its last pixels continue.
     """
     cv2 = opencv()
-    scales = np.sqrt(np.abs(np.linalg.det(frames[:, :, :2]))) * 2 / side
-    # The middle of pixel i of the patch is at (2 i + 1) / side - 1.
-    step, start = 2 / side, 1 / side - 1
+    scales = np.sqrt(np.abs(np.linalg.det(frames[:, :, :2]))) * 2 / SIDE
+    # The middle of pixel i of the patch is at (2 i + 1) / SIDE - 1.
+    step, start = 2 / SIDE, 1 / SIDE - 1
     to_unit = np.array([[step, 0, start], [0, step, start]])
     maps = compose(frames, np.broadcast_to(to_unit, frames.shape))
-    patches = np.empty((len(frames), side, side), np.uint8)
+    patches = np.empty((len(frames), SIDE, SIDE), np.uint8)
     levels = np.clip(np.round(2 * np.log2(np.maximum(scales, 1))), 0, 12).astype(int)
     for level in np.unique(levels):
         blurred = _blurred(picture, 2 ** (level / 2))
@@ -201,7 +201,7 @@ def cut_patches(picture: Pixels, frames: Doubles, side: int = SIDE) -> Pixels:
             patches[number] = cv2.warpAffine(
                 blurred,
                 maps[number],
-                (side, side),
+                (SIDE, SIDE),
                 flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
                 borderMode=cv2.BORDER_REPLICATE,
             )
@@ -251,7 +251,9 @@ def _cut_sequence(sequence: PhotoSequence, seed: int, keypoints: int) -> dict[st
         raise SolarError(
             f"{sequence.name} has {len(sequence.photos)} photos: an HPatches-style set needs 6."
         )
-    pictures = [_grey(path) for path in sequence.photos[: IMAGES[-1] + 1]]
+    # Homographies are between stored pixels: photos are not turned upright.
+    images = [read_image(path, orient=False) for path in sequence.photos[: IMAGES[-1] + 1]]
+    pictures = [np.asarray(image.convert("L")) for image in images]
     frames = [distinct(sift_frames(pictures[0]), keypoints)]
     frames += [carried(frames[0], sequence.homographies[image]) for image in IMAGES]
     seen = np.all([_inside(f, p.shape) for f, p in zip(frames, pictures, strict=True)], axis=0)
@@ -274,11 +276,6 @@ def _inside(frames: Doubles, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         inside = (places >= 0) & (places <= np.array(shape[1::-1])[:, None] - 1)
     return np.asarray(inside.all(axis=(1, 2)))
-
-
-def _grey(path: Path) -> Pixels:
-    # Homographies are between stored pixels: a photo is not turned upright.
-    return np.asarray(read_image(path, orient=False).convert("L"))
 
 
 def _blurred(picture: Pixels, scale: float) -> Pixels:

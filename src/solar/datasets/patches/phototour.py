@@ -18,11 +18,9 @@ from solar.arrays import Ints, Pixels
 from solar.errors import SolarError
 from solar.files import reading
 
-SIDE = 64
-"""Pixels of a side of a patch."""
+SIDE = 64  # pixels of a side of a patch
 
-PAIRS = 100_000
-"""Pairs of the list that results are published on."""
+PAIRS = 100_000  # pairs of the list that results are published on
 
 _ACROSS = 16
 

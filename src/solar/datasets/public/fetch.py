@@ -16,15 +16,7 @@ from typing import Any
 from solar.datasets.public import registry
 from solar.datasets.public.registry import Archive, Dataset, File
 from solar.errors import SolarError
-from solar.files import (
-    beside,
-    digest_note,
-    file_digest,
-    locked,
-    noted_digest,
-    reading,
-    replacing,
-)
+from solar.files import beside, digest_note, file_digest, locked, noted_digest, reading, replacing
 
 _ELSEWHERE = "choose another folder with `root=`"
 
@@ -55,9 +47,8 @@ def get(
             written to, or another process works in the folder.
     """
     dataset = registry.find(name).narrowed(only)
-    release = _chosen(dataset, release)
     folder = Path(root).expanduser() / dataset.name
-    _refuse_mixture(dataset, folder, release)
+    release = _release(dataset, folder, release)
     pending = [a for a in dataset.archives_of(release) if again or not is_unpacked(folder, a)]
     files = [file for file in dataset.files if not (folder / file.name).is_file()]
     if len(pending) > 1 or any(file.size for file in files):
@@ -100,14 +91,11 @@ def _marker(folder: Path, archive: Archive) -> Path:
     return folder / ".solar" / f"{archive.name}.json"
 
 
-def _chosen(dataset: Dataset, release: str) -> str:
+def _release(dataset: Dataset, folder: Path, release: str) -> str:
     if release and release not in dataset.releases:
         choice = " or ".join(dataset.releases) or "there is only one"
         raise SolarError(f"{dataset.name} has no release {release!r}: {choice}.")
-    return release or next(iter(dataset.releases), "")
-
-
-def _refuse_mixture(dataset: Dataset, folder: Path, release: str) -> None:
+    release = release or next(iter(dataset.releases), "")
     # Photos of two releases in one folder would make results incomparable.
     for archive in dataset.archives:
         if archive.release not in ("", release) and marker(folder, archive):
@@ -115,6 +103,7 @@ def _refuse_mixture(dataset: Dataset, folder: Path, release: str) -> None:
                 f"{folder} holds the {archive.release} release already; delete that folder or "
                 f"{_ELSEWHERE} for the {release} one."
             )
+    return release
 
 
 def _gb(size: int) -> str:

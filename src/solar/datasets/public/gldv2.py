@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Ints
-from solar.datasets.labelled.photo_labels import headed_rows, read_rows
+from solar.datasets.labelled.photo_labels import read_columns, read_rows
 from solar.datasets.labelled.training_set import FolderPhotos, PathArray, Places
 from solar.errors import SolarError
 from solar.files import reading
@@ -216,7 +216,7 @@ def read_solution(path: str | Path, task: str) -> Solution:
     right: dict[str, tuple[str, ...]] = {}
     usage: dict[str, str] = {}
     ignored = set()
-    for number, (photo, answers, use) in _cells(path, ("id", column, "Usage")):
+    for number, (photo, answers, use) in _cells(path, "id", column, "Usage"):
         if use == _IGNORED or (task == RETRIEVAL and answers in ("", "None")):
             ignored.add(photo)
             continue
@@ -239,7 +239,7 @@ def read_predictions(path: str | Path, solution: Solution) -> dict[str, tuple[st
     """
     path = Path(path)
     found: dict[str, tuple[str, ...]] = {}
-    for number, (photo, text) in _cells(path, ("id", _COLUMNS[solution.task])):
+    for number, (photo, text) in _cells(path, "id", _COLUMNS[solution.task]):
         if photo in solution.ignored:
             continue
         if photo not in solution.right:
@@ -262,18 +262,10 @@ def _scored(answers: tuple[str, ...]) -> bool:
         return False
 
 
-def _cells(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    heading, rows = headed_rows(path)
-    for column in columns:
-        if column not in heading:
-            raise SolarError(
-                f"Line 1 of {path} names no column {column}: write {','.join(columns)}."
-            )
-    places = [heading.index(column) for column in columns]
+def _cells(path: Path, *columns: str) -> Iterator[tuple[int, list[str]]]:
     seen: set[str] = set()
-    for number, row in rows:
-        photo, *others = (row[place] for place in places)
-        if photo in seen:
-            raise SolarError(f"Line {number} of {path} names the photo {photo} again.")
-        seen.add(photo)
-        yield number, (photo, *others)
+    for number, cells in read_columns(path, {column: [column.lower()] for column in columns}):
+        if cells["id"] in seen:
+            raise SolarError(f"Line {number} of {path} names the photo {cells['id']} again.")
+        seen.add(cells["id"])
+        yield number, list(cells.values())

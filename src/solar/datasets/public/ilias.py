@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.labelled.photo_labels import read_rows
+from solar.datasets.labelled.photo_labels import read_columns, read_rows
 from solar.errors import SolarError
 
 _LISTS = "image_ids"
@@ -73,29 +73,22 @@ def _release(folder: Path, root: str | Path | None) -> ObjectTruth:
 
 
 def _own(path: Path, root: str | Path | None) -> ObjectTruth:
-    rows = read_rows(path)
-    _, heading = next(rows, (0, []))
-    names = [cell.lower() for cell in heading]
-    for column in ("query", "positive"):
-        if column not in names:
-            raise SolarError(
-                f"Line 1 of {path} names no column {column}: write query,positive and perhaps "
-                "scale,clutter."
-            )
-    values: dict[str, dict[str, float]] = {key: {} for key in ("scale", "clutter") if key in names}
+    facts = ("scale", "clutter")
+    columns = {name: [name] for name in ("query", "positive", *facts)}
+    values: dict[str, dict[str, float]] = {}
     database: dict[str, int] = {}
     asked: dict[str, list[int]] = {}
-    for number, row in rows:
-        cells = dict(zip(names, row, strict=False))
-        if len(row) != len(names) or not (cells["query"] and cells["positive"]):
+    for number, cells in read_columns(path, columns, facts):
+        if not (cells["query"] and cells["positive"]):
             raise SolarError(f"Line {number} of {path} is not a query and a positive photo.")
         photo = cells["positive"]
         place = database.setdefault(photo, len(database))
         if place in asked.setdefault(cells["query"], []):
             raise SolarError(f"Line {number} of {path} names {photo} again for {cells['query']}.")
         asked[cells["query"]].append(place)
-        for key, known in values.items():
-            known[photo] = _number(cells[key], number, path)
+        for key in facts:
+            if key in cells:
+                values.setdefault(key, {})[photo] = _number(cells[key], number, path)
     if not asked:
         raise SolarError(f"{path} names no query.")
     arrays = {key: np.array([known[name] for name in database]) for key, known in values.items()}

@@ -34,8 +34,7 @@ PROTOCOLS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """What is right and what is ignored."""
 
-OLD_PROTOCOL = {"all": (("ok",), ("junk",))}
-"""The same for Oxford5k and Paris6k."""
+OLD_PROTOCOL = {"all": (("ok",), ("junk",))}  # the same for Oxford5k and Paris6k
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", "")
 

@@ -37,8 +37,7 @@ SETS = {
 }
 """The sets of the tables, and what the tables call them."""
 
-Column: TypeAlias = tuple[str, str, str]
-"""Protocol, set, measure."""
+Column: TypeAlias = tuple[str, str, str]  # protocol, set, measure
 
 
 @dataclass(frozen=True)
@@ -150,8 +149,7 @@ TABLE_2 = PaperTable(
 TABLES = {table.number: table for table in (TABLE_1, TABLE_2)}
 
 
-DISTRACTORS = 1_001_001
-"""Photos in the million distractors of Revisited Oxford and Paris."""
+DISTRACTORS = 1_001_001  # photos in the million distractors of Revisited Oxford and Paris
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ from solar.evaluation.protocols.patch_tasks import (
 
 TASKS = ("matching", "verification", "retrieval")
 LEVELS = {"e": "easy", "h": "hard", "t": "tough"}
-PAIRS = 100_000
-"""Pairs of each kind where the published list of a million is not at hand."""
+PAIRS = 100_000  # pairs of each kind where the published list of a million is not at hand
 
 _QUERIES, _DISTRACTORS, _CONTRAST = 10_000, 20_000, 10
 _KINDS = ("positive", "inter", "intra")

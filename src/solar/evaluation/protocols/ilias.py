@@ -93,9 +93,10 @@ def evaluate_ilias(
             for names, _ in sides
         ]
     else:
+        rows, asked = settings.features
         parts = [
-            open_rows(own, name, "`features=`")
-            for own, name in zip(settings.features, NAMES[1::-1], strict=True)
+            open_rows(rows, NAMES[1], "`features=`"),
+            open_rows(asked, NAMES[0], "`features=`"),
         ]
     database, queries = (
         part.rows_of(names, f"{kind} of {truth.path}")

@@ -15,8 +15,7 @@ from solar.local.features import HISTOGRAMS, root_sift
 if TYPE_CHECKING:
     from solar.models import PatchNet
 
-Describe = Callable[[Pixels], Floats]
-"""(n, s, s) uint8 to (n, d) float32."""
+Describe = Callable[[Pixels], Floats]  # (n, s, s) uint8 to (n, d) float32
 
 METHODS = HISTOGRAMS
 

@@ -23,8 +23,7 @@ code, which the article's retrieval figures are from. The two are not comparable
 POOLS = (100, 500, 1000, 5000, 10000, 15000, 20000)
 """How many patches a query is searched in, its own five among them."""
 
-POSITIVES_SHARE = 0.2
-"""Positives a negative in imbalanced verification."""
+POSITIVES_SHARE = 0.2  # positives a negative in imbalanced verification
 
 # Pairs and queries compared at a time: the chunk of distances stays in the processor's cache.
 _PAIRS, _QUERIES = 1024, 64

@@ -11,7 +11,6 @@ from solar.arrays import AnyFloats, Ints
 from solar.datasets.public.registry import GROUND_TRUTHS
 from solar.datasets.public.revisited import (
     GroundTruth,
-    Query,
     find_ground_truth,
     locate_photos,
     photo_folders,
@@ -26,8 +25,6 @@ from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Box, Photos
 
-_TRUTH_FILES = {".json", ".pkl"}
-
 
 def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | None:
     """The ground truth of a set; None for labelled photos."""
@@ -36,12 +33,10 @@ def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | 
         if given is None and settings.root is None:
             raise SolarError(f"Say where {name} is: `root=`, or `ground_truth=` and `features=`.")
         return read_ground_truth(given or find_ground_truth(name, settings.root or ""), name)
-    if given is None and Path(name).suffix.lower() in _TRUTH_FILES:
-        given = name
-    if given is None:
-        refuse_index(Path(name))
-        return None
-    return read_ground_truth(given)
+    if given is not None or Path(name).suffix.lower() in (".json", ".pkl"):
+        return read_ground_truth(given or name)
+    refuse_index(Path(name))
+    return None
 
 
 def truth_photos(
@@ -82,13 +77,13 @@ def evaluate_ground_truth(
         ranking: As for `solar.evaluation.ranks.ranks`: `distractors`, `precision`, `device`, ….
     """
     names = ranking.get("names", NAMES)
-    for name, what, there, expected in (
-        (names[1], "database photos", len(database), len(truth.database)),
-        (names[0], "queries", len(queries), len(truth.queries)),
+    for name, what, rows, expected in (
+        (names[1], "database photos", database, truth.database),
+        (names[0], "queries", queries, truth.queries),
     ):
-        if there != expected:
+        if len(rows) != len(expected):
             raise SolarError(
-                f"There are {there} rows in {name} but {expected} {what} in {truth.path}: "
+                f"There are {len(rows)} rows in {name} but {len(expected)} {what} in {truth.path}: "
                 "it is the ground truth of another database."
             )
     places = ranks(queries, database, answers_of(truth), **ranking)
@@ -104,25 +99,16 @@ def measure_ground_truth(
     truth: GroundTruth, places: Sequence[Ints], *, average: str = "trapezoid"
 ) -> Evaluation:
     """Measure each protocol from the ranks of `answers_of` the ground truth."""
-    by_kind = [_by_kind(query, found) for query, found in zip(truth.queries, places, strict=True)]
-    return Evaluation(
-        tuple(query.photo for query in truth.queries),
-        {
-            protocol: measure(
-                [_protocol(found, right, ignored) for found in by_kind], average=average
-            )
-            for protocol, (right, ignored) in truth.protocols.items()
-        },
-    )
+    by_kind = []
+    for query, found in zip(truth.queries, places, strict=True):
+        ends = np.cumsum([len(rows) for rows in query.answers.values()])
+        by_kind.append(dict(zip(query.answers, np.split(found, ends[:-1]), strict=True)))
+    measured = {}
+    for protocol, (right, ignored) in truth.protocols.items():
+        ranked = [without_junk(_joined(own, right), _joined(own, ignored)) for own in by_kind]
+        measured[protocol] = measure(ranked, average=average)
+    return Evaluation(tuple(query.photo for query in truth.queries), measured)
 
 
-def _by_kind(query: Query, found: Ints) -> dict[str, Ints]:
-    ends = np.cumsum([len(rows) for rows in query.answers.values()])
-    return dict(zip(query.answers, np.split(found, ends[:-1]), strict=True))
-
-
-def _protocol(found: dict[str, Ints], right: tuple[str, ...], ignored: tuple[str, ...]) -> Ints:
-    return without_junk(
-        np.concatenate([found[kind] for kind in right]),
-        np.concatenate([found[kind] for kind in ignored]),
-    )
+def _joined(ranks_by_kind: Mapping[str, Ints], kinds: Sequence[str]) -> Ints:
+    return np.concatenate([ranks_by_kind[kind] for kind in kinds])

@@ -14,7 +14,7 @@ from typing import TypeAlias, Unpack
 import numpy as np
 
 from solar.arrays import AnyFloats, Ints
-from solar.datasets.labelled.photo_labels import headed_rows
+from solar.datasets.labelled.photo_labels import read_columns
 from solar.errors import SolarError
 from solar.evaluation.described_photos import (
     DescribedPhotos,
@@ -32,8 +32,7 @@ from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Photos
 
-Position: TypeAlias = tuple[int, int]
-"""East and north in centimetres."""
+Position: TypeAlias = tuple[int, int]  # east and north in centimetres
 
 _COLUMNS = {
     "name": ("name", "path", "photo", "file", "image", "key"),
@@ -65,11 +64,9 @@ def read_positions(path: str | Path) -> dict[str, Position]:
     Returns name to east and north in centimetres, in the order of the file.
     """
     path = Path(path)
-    heading, rows = headed_rows(path)
-    columns = _find_columns(path, heading)
     found: dict[str, Position] = {}
-    for number, row in rows:
-        name, east, north = (row[column] for column in columns)
+    for number, cells in read_columns(path, _COLUMNS):
+        name, east, north = cells.values()
         if name in found:
             raise SolarError(f"Line {number} of {path} names the photo {name} for the second time.")
         try:
@@ -120,20 +117,6 @@ def frame_of(name: str) -> tuple[str, int]:
     assert match is not None
     before, number = match.groups()
     return before, int(number[-18:]) if number else -1
-
-
-def _find_columns(path: Path, heading: Sequence[str]) -> list[int]:
-    cells = [cell.lower() for cell in heading]
-    columns = []
-    for wanted, names in _COLUMNS.items():
-        there = [cells.index(name) for name in names if name in cells]
-        if not there:
-            raise SolarError(
-                f"Line 1 of {path} names no column {wanted}: positions are name,east,north, in "
-                "metres."
-            )
-        columns.append(there[0])
-    return columns
 
 
 def _centimetres(metres: str) -> int:

@@ -1,4 +1,4 @@
-"""How well photos are found again: mAP, precision and recall on published sets and one's own."""
+"""Retrieval metrics: mAP, precision and recall on published sets and your own photos."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

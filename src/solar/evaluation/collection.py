@@ -79,11 +79,10 @@ def evaluate(
             return evaluate_asmk(what, how)
         describe = model_describer(what, model, how)
         if how.protocol is not None:
-            if how.protocol not in PROTOCOLS:
-                raise SolarError(
-                    f"There is no protocol {how.protocol!r}: choose {', '.join(PROTOCOLS)}."
-                )
-            return PROTOCOLS[how.protocol](what, describe, how)
+            if (measure := PROTOCOLS.get(how.protocol)) is None:
+                known = ", ".join(PROTOCOLS)
+                raise SolarError(f"There is no protocol {how.protocol!r}: choose {known}.")
+            return measure(what, describe, how)
         described = open_collection(what, describe, how)
         found = described.measure(how)
         crop = "Whole photos" if described.truth is None else "Queries cut to their boxes"

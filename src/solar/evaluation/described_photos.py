@@ -51,9 +51,7 @@ class DescribedPhotos:
         if isinstance(self.rows, Store):
             return self.rows.names
         if self.photos is None:
-            raise SolarError(
-                f"{self.name} does not say which photo each row belongs to: use a store."
-            )
+            raise SolarError(f"{self.name} has no names of photos: use a store.")
         return self.photos.names
 
     @property
@@ -70,10 +68,8 @@ class DescribedPhotos:
             for name, why in self.rows.failures.items():
                 raise SolarError(f"There is no descriptor of the photo {name}: {why}")
             return self.rows.vectors(self.rows.rows_of(names))
-        if len(self.rows) != len(names):
-            raise SolarError(
-                f"There are {len(self.rows)} rows in {self.name} but {len(names)} {what}."
-            )
+        if (rows := len(self.rows)) != len(names):
+            raise SolarError(f"There are {rows} rows in {self.name} but {len(names)} {what}.")
         return self.rows
 
     def picture(self, name: str) -> Path | bytes | None:
@@ -102,9 +98,7 @@ def open_rows(
 def refuse_index(path: Path) -> None:
     """A SolarError if an index is given where photos or a store are expected."""
     if is_index(path):
-        raise SolarError(
-            f"{path} is an index: give the folder of its photos, or a store of their embeddings."
-        )
+        raise SolarError(f"{path} is an index: give the folder of its photos, or a store.")
 
 
 def find_side(place: Path, side: int, settings: EvaluationSettings) -> Photos | DescribedPhotos:
@@ -154,10 +148,7 @@ def _check_model(given: DescribedPhotos, describe: PhotoDescriber | None) -> Non
     if not isinstance(store, Store) or not isinstance(describe, ModelDescriber):
         return
     if store.fingerprint != describe.fingerprint:
-        raise SolarError(
-            f"{store.path} was made with another model ({store.model}): give the photos "
-            "themselves, or a store that was made with this model."
-        )
+        raise SolarError(f"{store.path} is of another model ({store.model}): give the photos.")
 
 
 def rank_options(

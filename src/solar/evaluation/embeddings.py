@@ -41,9 +41,7 @@ def read_vectors(path: str | os.PathLike[str]) -> AnyFloats:
     if path.is_dir():
         return Store.open(path).vectors()
     if not path.exists():
-        raise SolarError(
-            f"{path} does not exist; give a store, .npy, .pt or .mat file of descriptors."
-        )
+        raise SolarError(f"{path} does not exist; give a store, .npy, .pt or .mat file.")
     kind = path.suffix.lower()
     if kind == ".npy":
         array = _read_npy(path)
@@ -52,9 +50,7 @@ def read_vectors(path: str | os.PathLike[str]) -> AnyFloats:
     else:
         raise SolarError(f"{path} is not a store, .npy, .pt or .mat file; convert it to .npy.")
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
-        raise SolarError(
-            f"{path} holds {array.dtype} of shape {array.shape}, not a matrix of descriptors."
-        )
+        raise SolarError(f"{path} holds {array.dtype} {array.shape}, not a matrix of floats.")
     usual, other = (array, array.T) if kind == ".npy" else (array.T, array)
     return usual if _unit(usual) or not _unit(other) else other
 
@@ -198,7 +194,5 @@ def _width(name: str, part: Database, has: str) -> int:
     if isinstance(part, Store):
         return part.dim
     if part.ndim != 2:
-        raise SolarError(
-            f"Descriptors must be a matrix with one row each, but {name} {has} shape {part.shape}."
-        )
+        raise SolarError(f"Descriptors must be a matrix, but {name} {has} shape {part.shape}.")
     return int(part.shape[1])

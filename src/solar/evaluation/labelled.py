@@ -24,18 +24,9 @@ def evaluate_labels(
 ) -> Evaluation:
     """Use every photo as a query among all the others: mAP, mP@k and recall@k.
 
-    A photo alone with its label is no query, but the others are ranked against it as well.
-
-    Args:
-        database: (n, dim) unit rows.
-        labels: What each row shows.
-        photos: Names of the rows; their numbers if not given.
-        average: `trapezoid` or `finite`.
-        ranking: As for `solar.evaluation.ranks.ranks`: `distractors`, `precision`, `device`, ….
-
-    Raises:
-        SolarError: The labels are not those of these rows, each occurs once, or the rows are no
-            descriptors.
+    Database is (n, dim) unit rows, with a label and perhaps the name of its photo for each. A photo
+    alone with its label is no query, but the others are ranked against it as well. Average and
+    ranking are as for `evaluate_ground_truth`.
     """
     names = ranking.setdefault("names", ("the photos", "the photos", "the distractors"))
     if len(labels) != len(database):
@@ -63,10 +54,7 @@ def label_groups(
             why = next(iter(skipped.values())).rstrip(".")
             first = ", the first" if len(skipped) > 1 else ""
             found += f"; {_counted(len(skipped), 'photo')} skipped{first} because {why}"
-        raise SolarError(
-            f"No two photos of {name} have the same label ({found}): there is nothing to search "
-            "for."
-        )
+        raise SolarError(f"No two photos of {name} have the same label ({found}).")
     return asking, [members[of_row[row]] for row in asking]
 
 

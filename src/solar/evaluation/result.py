@@ -154,9 +154,7 @@ def compare(
     are not about the same queries, or none counts.
     """
     if first.queries != second.queries or set(first.protocols) != set(second.protocols):
-        raise SolarError(
-            "Two evaluations can only be compared on the same queries of the same set."
-        )
+        raise SolarError("Only evaluations of the same queries and protocols can be compared.")
     if measure not in first.protocols[protocol] or measure not in second.protocols[protocol]:
         raise SolarError(f"One of the two evaluations has no {measure}: measure it again.")
     apart = _known(second.protocols[protocol][measure] - first.protocols[protocol][measure])

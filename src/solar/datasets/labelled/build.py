@@ -77,11 +77,9 @@ def build_training_set(
     if len(parts) == 1 and parts[0].suffix.lower() == ".json":
         content = read_training_file(parts[0], root=root)
         if content.least is None and (verify or least is not None):
-            raise SolarError(
-                f"{shown} was not verified: build it from the photos, with `verify=True`."
-            )
+            raise SolarError(f"{shown} was not verified: build it with `verify=True`.")
     else:
-        content, unreadable = _looked_at(parts, root, progress)
+        content, unreadable = _from_photos(parts, root, progress)
         if verify:
             content = _compared(content, shown, geometry, processes, seed, progress)
         elif least is not None:
@@ -107,7 +105,7 @@ def build_training_set(
     )
 
 
-def _looked_at(
+def _from_photos(
     parts: list[Path], root: str | Path | None, progress: Progress | None
 ) -> tuple[TrainingFile, dict[str, str]]:
     photos, labels = labelled_photos(parts, root)

@@ -39,7 +39,7 @@ class Geometry:
     # Points at the same place in both photos, this close to the top or bottom, are not counted.
     stamp: float = 0.1
     floor: int = 8  # fewer agreeing points are chance, and not written
-    everybody: int = 150  # in a group of up to this many photos every pair is compared
+    all_pairs: int = 150  # in a group of up to this many photos every pair is compared
     candidates: int = 50  # in a larger group each photo only with this many of the likeliest
     group: int = 500  # larger landmarks are divided at random, which bounds time and memory
 
@@ -88,7 +88,7 @@ def _groups(found: TrainingSet, most: int, seed: int) -> Iterator[npt.NDArray[np
 
 
 def _pairs(photos: int, geometry: Geometry) -> int:
-    if photos <= geometry.everybody:
+    if photos <= geometry.all_pairs:
         return photos * (photos - 1) // 2
     return photos * geometry.candidates
 
@@ -143,12 +143,12 @@ def _worth_comparing(
     features: Sequence[LocalFeatures], geometry: Geometry
 ) -> Iterable[tuple[int, int]]:
     """All pairs of a small group; of a large one those whose strongest points match most often."""
-    everybody = combinations(range(len(features)), 2)
-    if len(features) <= geometry.everybody:
-        return everybody
+    pairs = combinations(range(len(features)), 2)
+    if len(features) <= geometry.all_pairs:
+        return pairs
     strongest = [one.directions[:200] for one in features]
     likely = np.zeros((len(features), len(features)), np.int64)
-    for a, b in everybody:
+    for a, b in pairs:
         found = mutual_matches(strongest[a], strongest[b], ratio=geometry.ratio)
         likely[a, b] = likely[b, a] = len(found)
     best = np.argsort(-likely, axis=1, kind="stable")[:, : geometry.candidates]

@@ -30,6 +30,7 @@ from solar.datasets.labelled.training_set import (
     TrainingSet,
     checked,
     label_photos,
+    missing_photos,
     present,
 )
 from solar.datasets.plain_pickle import read_plain_pickle
@@ -90,9 +91,7 @@ class TrainingFile:
                     partners.setdefault(first + b, []).append(first + a)
             first += len(one.photos)
         if not partners:
-            raise SolarError(
-                f"No two photos of {source} match in {self.least} points: lower `least=`."
-            )
+            raise SolarError(f"No photos of {source} match in {self.least} points: lower `least=`.")
         sizes = [len(one.photos) for one in landmarks]
         queries = sorted(partners)
         found = TrainingSet(
@@ -109,12 +108,8 @@ class TrainingFile:
             return tuple(self.sources[0] / name for name in names)
         found = find_photos(self.sources)
         places = dict(zip(found.names, found.places, strict=True))
-        gone = [name for name in names if name not in places]
-        if gone:
-            raise SolarError(
-                f"{len(gone):,} of {len(names):,} photos of {source} are in none of its sources, "
-                f"such as {gone[0]}: build it again."
-            )
+        if gone := [name for name in names if name not in places]:
+            raise missing_photos(source, gone, len(gone), len(names), "build it again")
         return tuple(places[name] for name in names)
 
 
@@ -153,10 +148,8 @@ def read_training_file(path: str | Path, *, root: str | Path | None = None) -> T
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise SolarError(f"{path} is not a training set: make one with `solar data build`.")
     if content.get("version") != VERSION:
-        raise SolarError(
-            f"{path} is a training set of version {content.get('version')}, but this solar reads "
-            f"{VERSION}: build it again."
-        )
+        version = content.get("version")
+        raise SolarError(f"{path} has version {version}, not {VERSION}: build it again.")
     try:
         landmarks = tuple(_landmark(one) for one in content["landmarks"])
         sources = tuple(path.parent / source for source in content["sources"])
@@ -278,14 +271,10 @@ def places_in(
 ) -> Places:
     """Read photos and the place each shows.
 
-    Args:
-        source: A folder of Google Landmarks v2 (with `train_clean.csv` and `train/a/b/c/abc….jpg`),
-            or what `read_training_set` takes.
-        root: As for `read_training_set`, like `part` and `missing`.
-        part: See `root`.
-        missing: See `root`.
-        drop_unverified: Leave out photos that match no other of their place, where they were
-            compared.
+    The source is a folder of Google Landmarks v2 (with `train_clean.csv` and
+    `train/a/b/c/abc….jpg`), or what `read_training_set` takes; root, part and missing are as there.
+    `drop_unverified` leaves out photos that match no other of their place, where they were
+    compared.
     """
     sources = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
     folder = sources[0].parent if sources[0].name == CLEAN_LIST else sources[0]

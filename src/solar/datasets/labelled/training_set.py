@@ -56,7 +56,7 @@ class Positives(Sequence[Ints]):
         new = np.cumsum(keep) - 1
         return Positives(new[self.numbers[here]], before[self.starts], before[self.stops])
 
-    def everybody(self) -> Ints:
+    def members(self) -> Ints:
         """The photos that are in any of the lists, some of them several times."""
         edges = np.zeros(len(self.numbers) + 1, np.int64)
         np.add.at(edges, self.starts, 1)
@@ -101,7 +101,7 @@ class TrainingSet:
         """
         keep = np.bincount(self.landmarks)[self.landmarks] == 1
         keep[self.queries] = True
-        keep[self.positives.everybody()] = True
+        keep[self.positives.members()] = True
         return self._of_photos(keep, source)
 
     def _of_photos(self, keep: npt.NDArray[np.bool_], source: object) -> TrainingSet:
@@ -142,10 +142,7 @@ def held_out_names(names: Iterable[str], fraction: float, *, seed: int) -> list[
     if not 0 < fraction < 1:
         raise SolarError(f"The fraction to hold out must be between 0 and 1, not {fraction:g}.")
     if len(names) < 4:
-        raise SolarError(
-            f"{len(names)} landmarks with positives are too few to hold some out: training and "
-            "validation need two each."
-        )
+        raise SolarError(f"{len(names)} landmarks with positives are too few to split: take 4.")
     wanted = min(max(round(fraction * len(names)), 2), len(names) - 2)
     # `random` alone: NumPy may change what its other distributions draw.
     order = np.argsort(np.random.default_rng(seed).random(len(names)), kind="stable")
@@ -191,11 +188,17 @@ def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
     if missing == "drop" and here.any():
         return found._of_photos(here, source)
     gone = np.flatnonzero(~here)
-    first = ", ".join(str(found.photos.places[number]) for number in gone[:3].tolist())
-    raise SolarError(
-        f"{len(gone):,} of {len(here):,} photos of {source} are missing ({first}"
-        f"{', …' if len(gone) > 3 else ''}): say where they are with root, or drop them."
-    )
+    first = [str(found.photos.places[number]) for number in gone[:4].tolist()]
+    cure = "say where they are with root, or drop them"
+    raise missing_photos(source, first, len(gone), len(here), cure)
+
+
+def missing_photos(
+    source: object, first: Sequence[str], gone: int, total: int, cure: str
+) -> SolarError:
+    """The error about missing photos of a set, which names up to three of them."""
+    named = ", ".join([*first[:3], *(["…"] if gone > 3 else [])])
+    return SolarError(f"{gone:,} of {total:,} photos of {source} are missing ({named}): {cure}.")
 
 
 class PhotoList(Protocol):
@@ -261,9 +264,7 @@ class Places:
 
     def __post_init__(self) -> None:
         if len(self.names) < 2:
-            raise SolarError(
-                f"The photos show {len(self.names) or 'no'} place: training needs at least two."
-            )
+            raise SolarError(f"{len(self.names) or 'No'} place: training needs at least two.")
 
     def __len__(self) -> int:
         return len(self.labels)

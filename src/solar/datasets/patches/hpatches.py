@@ -56,9 +56,7 @@ class HPatches:
     def only(self, names: Sequence[str]) -> "HPatches":
         """The same set with some of its sequences; a SolarError if one is missing."""
         if missing := sorted(set(names) - set(self.strips)):
-            raise SolarError(
-                f"{len(missing)} sequences of the split are missing, such as {missing[0]}."
-            )
+            raise SolarError(f"{len(missing)} sequences are missing, such as {missing[0]}.")
         return HPatches(
             {name: self.strips[name] for name in names}, {name: self.counts[name] for name in names}
         )
@@ -101,8 +99,7 @@ def read_hpatches(root: str | Path, names: Iterable[str] | None = None) -> HPatc
     for name, files in strips.items():
         sizes = {kind: _patches_of(file) for kind, file in files.items()}
         counts[name] = sizes["ref"]
-        odd = [kind for kind, size in sizes.items() if size != sizes["ref"]]
-        if odd:
+        if odd := [kind for kind, size in sizes.items() if size != sizes["ref"]]:
             raise SolarError(
                 f"{files[odd[0]]} has {sizes[odd[0]]} patches, ref.png {counts[name]}."
             )

@@ -115,14 +115,10 @@ def make_hpatches(
 ) -> HPatches:
     """Cut `ref` and the strips of easy, hard and tough noise from every sequence, into memory.
 
-    The same photos, names and seed give the same patches; a point takes 69 kB. A SolarError if
-    OpenCV is missing, or a sequence has fewer than six photos or no point that all photos show.
-
-    Args:
-        sequences: A folder of them, or what `read_sequences` returns.
-        out: Also write the strips to this folder.
-        seed: Another one gives other jitter.
-        keypoints: Most points per reference; those that not all photos show are dropped.
+    Sequences are a folder of them, or what `read_sequences` returns. The same photos, names and seed
+    give the same patches, up to `keypoints` per sequence; a point takes 69 kB. With `out`, strips
+    are also written to that folder. A SolarError if OpenCV is missing, or a sequence has fewer than
+    six photos or no point that all photos show.
     """
     if isinstance(sequences, str | Path):
         sequences = read_sequences(sequences)
@@ -248,9 +244,7 @@ def _overlaps(centre: Doubles, radius: np.float64, centres: Doubles, radii: Doub
 
 def _cut_sequence(sequence: PhotoSequence, seed: int, keypoints: int) -> dict[str, Pixels]:
     if len(sequence.photos) <= IMAGES[-1]:
-        raise SolarError(
-            f"{sequence.name} has {len(sequence.photos)} photos: an HPatches-style set needs 6."
-        )
+        raise SolarError(f"{sequence.name} has {len(sequence.photos)} photos, but 6 are needed.")
     # Homographies are between stored pixels: photos are not turned upright.
     images = [read_image(path, orient=False) for path in sequence.photos[: IMAGES[-1] + 1]]
     pictures = [np.asarray(image.convert("L")) for image in images]

@@ -80,14 +80,9 @@ def collect_points(
 ) -> PhotoPoints:
     """Decode photos and find their keypoints, on all cores; photos that cannot be read are skipped.
 
-    Args:
-        photos: What `find_photos` gave.
-        settings: Which keypoints to keep.
-        cache: A `.npz` of the keypoints, reused for the same photos and settings.
-        orient: Turn photos upright by their EXIF orientation.
-
-    Raises:
-        SolarError: No photo can be read, or OpenCV is not installed.
+    `cache` is a `.npz` of the keypoints, reused for the same photos and settings; `orient` turns
+    photos upright by their EXIF orientation. A SolarError if no photo can be read, or OpenCV is not
+    installed.
     """
     settings = settings or PointSettings()
     key = _cache_key(photos, settings, orient)

@@ -143,9 +143,8 @@ def _alone(folder: Path) -> Iterator[None]:
         with locked(folder / ".solar" / "lock", busy):
             yield
     except OSError as error:
-        raise SolarError(
-            f"Could not write to {folder}: {error.strerror or error}; {_ELSEWHERE}."
-        ) from error
+        reason = error.strerror or error
+        raise SolarError(f"Could not write to {folder}: {reason}; {_ELSEWHERE}.") from error
 
 
 def _fetch(file: File, path: Path, progress: bool) -> None:
@@ -174,8 +173,7 @@ def _published_md5(file: File, path: Path) -> str:
 
 def _selections(folder: Path, pending: Sequence[Archive]) -> dict[str, Callable[[str], bool]]:
     """For each list that selects photos of archives: whether a photo is in it."""
-    listed = {archive.listed for archive in pending if archive.listed}
-    if not listed:
+    if not (listed := {archive.listed for archive in pending if archive.listed}):
         return {}
     from solar.datasets.public.gldv2 import selection  # brings in numpy
 

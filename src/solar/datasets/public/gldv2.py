@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from solar.arrays import Ints
 from solar.datasets.labelled.photo_labels import read_columns, read_rows
-from solar.datasets.labelled.training_set import FolderPhotos, PathArray, Places
+from solar.datasets.labelled.training_set import FolderPhotos, PathArray, Places, missing_photos
 from solar.errors import SolarError
 from solar.files import reading
 
@@ -50,9 +50,8 @@ class _PhotoTable:
         if len(again):
             first = again.min()
             photo = self.ids[first].decode()
-            raise SolarError(
-                f"Line {self.lines[first]} of {self.path} names the photo {photo} again."
-            )
+            line = self.lines[first]
+            raise SolarError(f"Line {line} of {self.path} names the photo {photo} again.")
 
 
 def read_clean(folder: str | Path, *, missing: Literal["refuse", "drop"] = "refuse") -> Places:
@@ -67,12 +66,9 @@ def read_clean(folder: str | Path, *, missing: Literal["refuse", "drop"] = "refu
     here = _present(folder / "train", found.ids)
     if not here.all() and (missing != "drop" or not here.any()):
         gone = found.ids[~here]
-        first = ", ".join(f"train/{photo_path(one.decode())}" for one in gone[:3].tolist())
-        raise SolarError(
-            f"{len(gone):,} of {len(here):,} photos of {found.path} are missing ({first}"
-            f"{', …' if len(gone) > 3 else ''}): `solar data check gldv2` says how to get them, or "
-            "drop them."
-        )
+        first = [f"train/{photo_path(one.decode())}" for one in gone[:4].tolist()]
+        cure = "`solar data check gldv2` says how to get them, or drop them"
+        raise missing_photos(found.path, first, len(gone), len(here), cure)
     ids = found.ids[here]
     landmarks, labels = np.unique(found.landmarks[here], return_inverse=True)
     photos = FolderPhotos(folder, PathArray(_paths(ids)))
@@ -221,9 +217,8 @@ def read_solution(path: str | Path, task: str) -> Solution:
             ignored.add(photo)
             continue
         if use not in USAGES:
-            raise SolarError(
-                f"Line {number} of {path} has the Usage {use!r}, not Public, Private or Ignored."
-            )
+            allowed = ", ".join((*USAGES, _IGNORED))
+            raise SolarError(f"Line {number} of {path} has the Usage {use!r}: choose {allowed}.")
         right[photo], usage[photo] = tuple(answers.split()), use
         if task == RECOGNITION and not all(one.isdecimal() for one in right[photo]):
             raise SolarError(f"Line {number} of {path} has a landmark that is not a number.")

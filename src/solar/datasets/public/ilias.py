@@ -46,17 +46,12 @@ def read_objects(path: str | Path, root: str | Path | None = None) -> ObjectTrut
 def _release(folder: Path, root: str | Path | None) -> ObjectTruth:
     lists = folder / _LISTS
     if not lists.is_dir():
-        raise SolarError(
-            f"{folder} holds no {_LISTS}/ with the lists of ILIAS: fetch them, or give a CSV of "
-            "query,positive."
-        )
+        raise SolarError(f"{folder} holds no {_LISTS}/: fetch it, or give a CSV of query,positive.")
     listed = lists / "positive_ids.txt"
     facts: dict[str, tuple[float, float]] = {}
     for number, row in read_rows(listed):
         if len(row) != 3:
-            raise SolarError(
-                f"Line {number} of {listed} is not a photo, its scale and its clutter."
-            )
+            raise SolarError(f"Line {number} of {listed} is not a photo, scale and clutter.")
         facts[row[0]] = _number(row[1], number, listed), _number(row[2], number, listed)
     queries = sorted(row[0] for _, row in read_rows(lists / "image_query_ids.txt"))
     if not (facts and queries):

@@ -91,9 +91,7 @@ def _from_json(path: Path) -> GroundTruth:
 
 def _ground_truth(path: Path, names: Any, entries: Any, box: str) -> GroundTruth:
     if not _all_of(names, str) or not _all_of(entries, dict):
-        raise SolarError(
-            f"{path} needs a list of photo names and a list of queries, neither empty."
-        )
+        raise SolarError(f"{path} needs lists of photo names and of queries, neither empty.")
     if len(set(names)) < len(names):
         raise SolarError(f"{path} lists a photo of the database twice.")
     numbers = {name: number for number, name in enumerate(names)}

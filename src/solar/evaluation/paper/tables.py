@@ -201,13 +201,10 @@ def measure_sets(
     settings: EvaluationSettings | None = None,
     **options: Any,
 ) -> Results:
-    """Evaluate one model on the sets of the tables; each photo is described once.
+    """Evaluate one model on `roxford5k`, `rparis6k` or both; each photo is described once.
 
-    Args:
-        sets: `roxford5k`, `rparis6k`, or both.
-        model: As `evaluate` takes it.
-        settings: How to do it; with distractors, each set is measured with and without them.
-        options: Fields of `EvaluationSettings`, which override `settings`.
+    Model, settings and options are as for `evaluate`. With distractors, each set is measured with
+    and without them.
     """
     for name in sets:
         if name not in SETS or _MORE in name:

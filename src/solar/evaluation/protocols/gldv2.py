@@ -189,14 +189,11 @@ class _Side:
 
     def rows(self, photos: Iterable[str], solution: Solution) -> list[int]:
         """The numbers of some photos; a SolarError if one is missing."""
-        numbers = []
-        for photo in photos:
-            if photo not in self.numbers:
-                raise SolarError(
-                    f"{solution.path} names the photo {photo}, which is not in {self.place}."
-                )
-            numbers.append(self.numbers[photo])
-        return numbers
+        try:
+            return [self.numbers[photo] for photo in photos]
+        except KeyError as error:
+            photo, path = error.args[0], solution.path
+            raise SolarError(f"{path} names the photo {photo}, not in {self.place}.") from None
 
 
 def _id(name: str) -> str:

@@ -165,9 +165,7 @@ def evaluate_hpatches(
 def find_split(name: str, lists: str | Path | None) -> Split:
     """A published split from `splits.json` in a folder."""
     if lists is None:
-        raise SolarError(
-            f"The split {name} needs the folder of splits.json: name it with `lists=`."
-        )
+        raise SolarError(f"The split {name} needs `lists=`, the folder of splits.json.")
     splits = read_splits(Path(lists) / "splits.json")
     if name not in splits:
         raise SolarError(f"There is no split {name!r}: choose all, {', '.join(splits)}.")

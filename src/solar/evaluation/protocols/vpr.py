@@ -239,16 +239,11 @@ def evaluate_places(
     recalls: Sequence[int] = RECALLS,
     **ranking: Unpack[RankOptions],
 ) -> Evaluation:
-    """Rank a database for every query and measure recall@k.
+    """Rank a database (n, dim) for every query (nq, dim) of unit rows and measure recall@k.
 
-    Args:
-        database: (n, dim) unit rows.
-        queries: (nq, dim) unit rows.
-        right: For each query the rows of the database that are correct.
-        photos: Names of the queries; their numbers if not given.
-        answerable: Leave out queries without a correct row; they count as misses otherwise.
-        recalls: The k of recall@k.
-        ranking: As for `solar.evaluation.ranks.ranks`: `distractors`, `precision`, `device`, ….
+    `right` has the correct rows of the database for each query, `photos` the names of the queries.
+    `answerable` leaves out queries without a correct row, which count as misses otherwise. `ranking`
+    is as for `solar.evaluation.ranks.ranks`.
     """
     if not any(len(own) for own in right):
         raise SolarError("No photo of the database is correct for any query: check the positions.")

@@ -46,10 +46,10 @@ def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, 
     """Read photos and their labels from a CSV, in its order, whether the photos exist or not.
 
     The CSV is in UTF-8, one `name,label` per line; or it has a heading and perhaps other columns:
-    `name`, `path`, `photo`, `file` or `image`, and `label`, `landmark` or `landmark_id`. In a column
-    `id`, as in Google Landmarks, photos are named without folder and ending. `root` is the folder of
-    the photos; default: the CSV's own. A SolarError if a line is not a name and a label, or a name
-    occurs twice.
+    `name`, `path`, `photo`, `file` or `image`, and `label`, `landmark` or `landmark_id`. In a
+    column `id`, as in Google Landmarks, photos are named without folder and ending. `root` is the
+    folder of the photos; default: the CSV's own. A SolarError if a line is not a name and a label,
+    or a name occurs twice.
     """
     path = Path(path)
     folder = path.parent if root is None else Path(root)

@@ -115,10 +115,10 @@ def make_hpatches(
 ) -> HPatches:
     """Cut `ref` and the strips of easy, hard and tough noise from every sequence, into memory.
 
-    Sequences are a folder of them, or what `read_sequences` returns. The same photos, names and seed
-    give the same patches, up to `keypoints` per sequence; a point takes 69 kB. With `out`, strips
-    are also written to that folder. A SolarError if OpenCV is missing, or a sequence has fewer than
-    six photos or no point that all photos show.
+    Sequences are a folder of them, or what `read_sequences` returns. The same photos, names and
+    seed give the same patches, up to `keypoints` per sequence; a point takes 69 kB. With `out`,
+    strips are also written to that folder. A SolarError if OpenCV is missing, or a sequence has
+    fewer than six photos or no point that all photos show.
     """
     if isinstance(sequences, str | Path):
         sequences = read_sequences(sequences)

@@ -242,8 +242,8 @@ def evaluate_places(
     """Rank a database (n, dim) for every query (nq, dim) of unit rows and measure recall@k.
 
     `right` has the correct rows of the database for each query, `photos` the names of the queries.
-    `answerable` leaves out queries without a correct row, which count as misses otherwise. `ranking`
-    is as for `solar.evaluation.ranks.ranks`.
+    `answerable` leaves out queries without a correct row, which count as misses otherwise.
+    `ranking` is as for `solar.evaluation.ranks.ranks`.
     """
     if not any(len(own) for own in right):
         raise SolarError("No photo of the database is correct for any query: check the positions.")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from solar.models import RetrievalNet
 
 
+# Photos, some cut to a box, to a store, perhaps one made before.
 PhotoDescriber: TypeAlias = Callable[[Photos, Mapping[str, Box]], Store]
-"""Photos, some cut to a box, to a store, perhaps one made before."""
 
 VECTOR_FILES = {".npy", ".pt", ".mat"}
 

@@ -161,7 +161,7 @@ def test_unverified_photos_can_be_left_out_and_lone_ones_stay() -> None:
         np.array([0, 0, 0, 1]),
         ("tower", "park"),
         np.array([0]),
-        (np.array([1]),),
+        Positives.of([np.array([1])]),
     )
     kept = data.verified("a test")
     assert kept.photos.names == ("tower/a", "tower/b", "park/d")

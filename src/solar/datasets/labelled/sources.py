@@ -240,10 +240,6 @@ def read_training_set(
         root: The folder that photos named in a file are relative to; the file's own if not given.
         part: Of a file that holds out a part for validation: `train`, `val`, or for JSON `all`.
         missing: `drop` leaves out photos that a file names and that are not there.
-
-    Raises:
-        SolarError: The source cannot be read, has no labels or one landmark only, or no two photos
-            of one landmark; or photos are missing.
     """
     parts = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
     shown = ", ".join(str(one) for one in parts)

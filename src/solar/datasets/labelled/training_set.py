@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, overload
+from typing import Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -201,22 +201,6 @@ def missing_photos(
     return SolarError(f"{gone:,} of {total:,} photos of {source} are missing ({named}): {cure}.")
 
 
-class PhotoList(Protocol):
-    """What training reads photos from; `solar.images.Photos` is one."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Names of the photos, in order."""
-
-    def __len__(self) -> int: ...
-
-    def read(self, number: int) -> Path | bytes:
-        """What `solar.images.load` takes for a photo."""
-
-    def select(self, numbers: Iterable[int]) -> PhotoList:
-        """Some of the photos, in the order of their numbers."""
-
-
 class PathArray(Sequence[str]):
     """Texts of about equal length in one array, a tenth of the size of as many Python strings.
 
@@ -236,7 +220,7 @@ class PathArray(Sequence[str]):
 
 @dataclass(frozen=True, eq=False)
 class FolderPhotos:
-    """Photos by their paths below one folder, whether they exist or not."""
+    """Very many photos by their paths below one folder, whether they exist or not."""
 
     folder: Path
     names: PathArray
@@ -254,11 +238,14 @@ class FolderPhotos:
         return FolderPhotos(self.folder, PathArray(self.names.array[chosen]))
 
 
+PhotoList: TypeAlias = Photos | FolderPhotos  # what training reads photos from
+
+
 @dataclass(frozen=True, eq=False)
 class Places:
     """Photos, and the place that each shows."""
 
-    photos: PhotoList  # `FolderPhotos` where there are very many
+    photos: PhotoList
     labels: Ints  # (n,) the place of each, counted from 0; every place has a photo
     names: tuple[str, ...]  # of the places
 
@@ -294,5 +281,4 @@ def listed(photos: PhotoList) -> Photos:
     """The photos as `solar.images.Photos`, which have an object each: for a few."""
     if isinstance(photos, Photos):
         return photos
-    files = [photos.read(number) for number in range(len(photos))]
-    return Photos(tuple(photos.names), tuple(Path(str(file)) for file in files))
+    return Photos.in_folder(photos.folder, photos.names)

@@ -127,8 +127,7 @@ def _named(found: Evaluation, queries: Sequence[str]) -> list[int]:
 def _chosen(measured: Sequence[Doubles], count: int) -> list[int]:
     interest = np.abs(measured[-1] - measured[0]) if len(measured) > 1 else -measured[0]
     known = np.flatnonzero(~np.isnan(interest))
-    numbers: list[int] = known[np.argsort(-interest[known], kind="stable")][:count].tolist()
-    return numbers
+    return [*map(int, known[np.argsort(-interest[known], kind="stable")][:count])]
 
 
 def _first(

@@ -151,13 +151,14 @@ def evaluate_hpatches(
         files = _files("verification", split, lists)
         published = dict(zip(_KINDS, map(read_pairs, files), strict=False))
         listed = published or generate_pairs(table, pairs, seed)
-        notes["verification"] = _note(files, f"{len(listed['positive'].row)} pairs per kind")
+        sizes = f"{len(listed['positive'].row)} pairs per kind"
+        notes["verification"] = f"{'published' if files else 'generated'}: {sizes}"
         verifying = verification(table, listed, average)
     if "retrieval" in tasks:
         files = _files("retrieval", split, lists)
         asked, others = [*map(read_items, files)] or generate_retrieval(table, seed)
         sizes = f"{len(asked.row)} queries, {len(others.row)} distractors"
-        notes["retrieval"] = _note(files, sizes)
+        notes["retrieval"] = f"{'published' if files else 'generated'}: {sizes}"
         retrieving = retrieval(table, asked, others, average)
     return HPatchesResult(split, average, matching, verifying, retrieving, notes)
 
@@ -240,8 +241,7 @@ def _described(
         data = data.only(names)
         counts = [data.counts[name] for name in names]
     else:
-        missing = sorted(set(names) - set(data))
-        if missing:
+        if missing := sorted(set(names) - set(data)):
             raise SolarError(f"There are no descriptors of the sequence {missing[0]}.")
         counts = [len(data[name]["ref"]) for name in names]
     starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -261,8 +261,6 @@ def _described(
             rows = np.empty((len(STRIPS), starts[-1], found.shape[1]), np.float32)
         rows[done % len(STRIPS), starts[place] : starts[place + 1]] = found
         advance(1)
-    if not every:
-        raise SolarError("There is no sequence to evaluate.")
     return Descriptors(tuple(names), starts, rows, np.concatenate(contrast) if contrast else None)
 
 
@@ -271,10 +269,6 @@ def _files(task: str, split: str, lists: str | Path | None) -> list[Path]:
         return []
     files = [Path(lists) / f"{name}_split-{split}.csv" for name in _LISTS[task]]
     return files if all(file.is_file() for file in files) else []
-
-
-def _note(files: Sequence[Path], sizes: str) -> str:
-    return f"{'published' if files else 'generated'}: {sizes}"
 
 
 def _by_level(values: Mapping[str, float]) -> dict[str, float]:

@@ -16,13 +16,12 @@ from solar.datasets.patches.hpatches import IMAGES, NOISES, Items, Pairs
 from solar.errors import SolarError
 from solar.evaluation.metrics import finite, trapezoid
 
+# Average precision of the published Python code, and the mean precision at the hits of its MATLAB
+# code, which the article's retrieval figures are from. The two are not comparable.
 AVERAGES: Mapping[str, Callable[[Ints], Doubles]] = {"trapezoid": trapezoid, "matlab": finite}
-"""Average precision of the published Python code, and the mean precision at the hits of its MATLAB
-code, which the article's retrieval figures are from. The two are not comparable."""
 
+# How many patches a query is searched in, its own five among them.
 POOLS = (100, 500, 1000, 5000, 10000, 15000, 20000)
-"""How many patches a query is searched in, its own five among them."""
-
 POSITIVES_SHARE = 0.2  # positives a negative in imbalanced verification
 
 # Pairs and queries compared at a time: the chunk of distances stays in the processor's cache.

@@ -29,7 +29,7 @@ from solar.arrays import AnyFloats
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
-from solar.evaluation.significance import compare
+from solar.evaluation.result import compare
 from solar.models import RetrievalNet, retrieval_model
 from solar.training.adaptation import AdaptationSettings, trained_layer
 

@@ -37,7 +37,7 @@ from solar.asmk.kernel import REGIONAL, Kernel, aggregate
 from solar.asmk.regions import read_regions
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
-from solar.evaluation.significance import interval
+from solar.evaluation.result import interval
 from solar.images import Photos, find_photos
 from solar.local.features import local_fingerprint, local_model, local_name
 from solar.storage.types import DescriptorSpec

@@ -75,7 +75,7 @@ def main() -> None:
 
 def choosing(folder: Path, files: list[Path], dense: int, rows: int) -> dict[str, Any]:
     """Time and memory of the top pairs, the dense way and ours."""
-    from solar.evaluation.embedding_files import read_vectors
+    from solar.evaluation.embeddings import read_vectors
     from solar.index import Index
 
     real = np.concatenate([np.asarray(read_vectors(file), np.float32) for file in files])

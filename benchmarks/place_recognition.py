@@ -29,11 +29,10 @@ from lib.options import command
 from lib.taught import SIZE, Vectors, taught
 from lib.timed_lines import say
 
-from solar.datasets.place_positions import frame_of
 from solar.describe import extract
 from solar.errors import SolarError
 from solar.evaluation import Evaluation, compare, interval
-from solar.evaluation.protocols.vpr import evaluate_places, near_frames
+from solar.evaluation.protocols.vpr import evaluate_places, frame_of, near_frames
 from solar.files import replacing
 from solar.images import Photos, find_photos
 from solar.models import SCALES, retrieval_model

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.evaluation import evaluate_labels
-from solar.evaluation.result import Evaluation
-from solar.evaluation.significance import compare
+from solar.evaluation.result import Evaluation, compare
 
 Rows: TypeAlias = npt.NDArray[np.float32]
 

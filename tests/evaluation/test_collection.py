@@ -86,7 +86,7 @@ def test_distractors_of_another_model_are_refused(model: RetrievalNet, photos: P
     other = RetrievalNet(RetrievalConfig("resnet18", whitening=False))
     solar.extract(photos, theirs, model=other, **SMALL)
     assert solar.evaluate(photos, model=model, distractors=mine, **SMALL).to_dict()["mAP"] < 100
-    with pytest.raises(SolarError, match="was made with another model"):
+    with pytest.raises(SolarError, match="another model"):
         solar.evaluate(photos, model=model, distractors=theirs, **SMALL)
 
 
@@ -116,7 +116,7 @@ def test_photos_of_a_csv_that_are_not_there_are_told_with_the_first_reason(
 ) -> None:
     listed = photos.parent / "labels.csv"
     listed.write_text("10.png,a\n11.png,a\n")
-    with pytest.raises(SolarError, match=r"could be read \(.*10.png .*\): .* name it with `root=`"):
+    with pytest.raises(SolarError, match=r"10\.png.*root="):
         solar.evaluate(listed, model=model, **SMALL)
     told = r"\(1 label for 1 photo; 1 photo skipped because .*11.png .* No such file"
     listed.write_text("landmark1/10.png,a\nlandmark1/11.png,a\n")
@@ -161,7 +161,7 @@ def test_ones_own_ground_truth_cuts_queries_to_their_boxes(model: RetrievalNet, 
 
 def test_a_photo_missing_from_a_ground_truth_is_told(model: RetrievalNet, own: Path) -> None:
     (own.parent / "landmark3" / "30.png").write_bytes(b"broken")
-    with pytest.raises(SolarError, match=r"without its photo landmark3/30\.png"):
+    with pytest.raises(SolarError, match=r"landmark3/30\.png"):
         solar.evaluate(own, model=model, **SMALL)
 
 
@@ -219,12 +219,12 @@ def test_descriptors_are_evaluated_without_torch(tmp_path: Path) -> None:
 def test_what_is_missing_is_told_in_a_sentence(photos: Path, own: Path, tmp_path: Path) -> None:
     patch = PatchNet(PatchConfig())
     for arguments, sentence in (
-        ({"what": "roxford5k"}, "Say where roxford5k is"),
-        ({"what": photos, "features": (own, own)}, "needs the ground truth"),
-        ({"what": photos, "model": patch}, "describes patches"),
-        ({"what": tmp_path / "nothing"}, "no file or folder"),
-        ({"what": tmp_path / "x.npy"}, "has no labels"),
-        ({"what": own, "features": (photos, photos)}, "is not a store"),
+        ({"what": "roxford5k"}, "roxford5k.*root="),
+        ({"what": photos, "features": (own, own)}, "features="),
+        ({"what": photos, "model": patch}, "patches"),
+        ({"what": tmp_path / "nothing"}, "nothing"),
+        ({"what": tmp_path / "x.npy"}, "labels"),
+        ({"what": own, "features": (photos, photos)}, "features="),
     ):
         with pytest.raises(SolarError, match=sentence):
             solar.evaluate(**arguments)
@@ -254,7 +254,7 @@ def test_weights_are_hashed_once(
 
 
 def test_options_are_the_fields_of_the_settings(photos: Path) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'sizes'"):
+    with pytest.raises(TypeError, match="sizes"):
         solar.evaluate(photos, sizes=32)
 
 
@@ -267,5 +267,5 @@ def test_options_go_before_settings(model: RetrievalNet, photos: Path) -> None:
 def test_features_are_not_taken_for_a_model_that_has_to_describe(own: Path) -> None:
     features = ground_truth.descriptors()
     for job in (sweep.sweep_p, rankings.rankings):
-        with pytest.raises(SolarError, match="leave out `features=`"):
+        with pytest.raises(SolarError, match="features="):
             job(own, {}, features=features)

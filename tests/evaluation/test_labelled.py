@@ -57,11 +57,11 @@ def test_copies_of_a_photo_are_found_although_it_leaves_itself_out() -> None:
 
 def test_labels_that_never_repeat_are_refused() -> None:
     rows, _ = collection()
-    with pytest.raises(SolarError, match="No two photos of the photos have the same label"):
+    with pytest.raises(SolarError, match="same label"):
         evaluate_labels(rows, [str(i) for i in range(len(rows))])
 
 
 def test_labels_of_other_photos_are_refused() -> None:
     rows, labels = collection()
-    with pytest.raises(SolarError, match="14 labels for 15 rows"):
+    with pytest.raises(SolarError, match=r"14 labels .* 15 rows"):
         evaluate_labels(rows, labels[:-1])

@@ -162,13 +162,13 @@ good = gaussian(10, 8)
 @pytest.mark.parametrize(
     ("queries", "database", "distractors", "sentence"),
     [
-        (good, broken(70, np.nan), None, "Row 70 of the database holds NaN or infinity"),
-        (good, broken(70, np.inf), None, "Row 70 of the database holds NaN or infinity"),
-        (good, broken(99, 3), None, "Row 99 of the database has length 3, not 1"),
-        (good, good, broken(80, 0.5), "Row 80 of the distractors has length 0.5"),
-        (broken(3, 2), good, None, "Row 3 of the queries has length 2"),
-        (good[0], good, None, "the queries have shape"),
-        (good, good[0], None, "the database has shape"),
+        (good, broken(70, np.nan), None, "Row 70 of the database"),
+        (good, broken(70, np.inf), None, "Row 70 of the database"),
+        (good, broken(99, 3), None, "Row 99 of the database .* 3,"),
+        (good, good, broken(80, 0.5), "Row 80 of the distractors .* 0.5"),
+        (broken(3, 2), good, None, "Row 3 of the queries .* 2"),
+        (good[0], good, None, "queries .*shape"),
+        (good, good[0], None, "database .*shape"),
         (good, gaussian(10, 9), None, "8 numbers and rows of the database 9"),
         (good, good, gaussian(10, 7), "8 numbers and rows of the distractors 7"),
     ],
@@ -189,12 +189,12 @@ def test_a_row_of_zeros_stands_for_a_photo_that_failed() -> None:
 
 @pytest.mark.parametrize("row", [-1, 10])
 def test_an_item_beyond_the_database_is_refused(row: int) -> None:
-    with pytest.raises(SolarError, match=f"no row {row} in the database, which has 10"):
+    with pytest.raises(SolarError, match=f"row {row} .* 10"):
         ranks(good[:1], good, [[row]])
 
 
 def test_an_unknown_precision_is_refused() -> None:
-    with pytest.raises(SolarError, match="'half': choose float32 or float64"):
+    with pytest.raises(SolarError, match=r"'half': .*float32"):
         ranks(good[:1], good, [[0]], precision="half")
 
 
@@ -216,7 +216,7 @@ def test_the_way_through_torch_gives_the_same_ranks(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_device_that_is_not_there_is_told() -> None:
-    with pytest.raises(SolarError, match="no device cuda here"):
+    with pytest.raises(SolarError, match="cuda"):
         ranks(good[:1], good, [[0]], device="cuda")
 
 

@@ -265,7 +265,7 @@ def _csv(path: Path) -> None:
 
 
 def _training(path: Path) -> None:
-    from solar.datasets.labelled.file import read_training_file
+    from solar.datasets.labelled.sources import read_training_file
 
     (path.parent / "photos").mkdir()
     for name in ("a.jpg", "b.jpg", "c.jpg"):

@@ -19,6 +19,7 @@ from solar.weights import DEFAULT
 if TYPE_CHECKING:
     from solar.evaluation import Evaluation
 
+
 EXAMPLE = "Example: solar evaluate photos/ --distractors other-photos/"
 
 SETTINGS: dict[str, tuple[str, ...]] = {
@@ -136,8 +137,8 @@ def _measured(what: str, model: str | None, settings: EvaluationSettings) -> "Ev
 
 def _print_result(found: "Evaluation", style: str, *, interval: bool, per_query: bool) -> None:
     """One evaluation, perhaps with intervals of its first measure."""
+    from solar.evaluation.result import interval as bounds
     from solar.evaluation.result import mean_name
-    from solar.evaluation.significance import interval as bounds
     from solar.evaluation.table_text import Table, number
 
     data = found.to_dict(per_query=per_query)
@@ -165,8 +166,7 @@ def _print_comparison(
     names: tuple[str, str], found: "Evaluation", other: "Evaluation", style: str
 ) -> None:
     """The difference of the first measure of two evaluations, its interval and a test."""
-    from solar.evaluation.result import mean_name
-    from solar.evaluation.significance import compare
+    from solar.evaluation.result import compare, mean_name
     from solar.evaluation.table_text import Table
 
     measure = found.headline

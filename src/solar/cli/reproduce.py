@@ -97,7 +97,7 @@ def _table(
     results: Path | None,
 ) -> "tuple[Any, Table]":
     from solar.evaluation.paper import tables
-    from solar.evaluation.paper.published import TABLES
+    from solar.evaluation.paper.tables import TABLES
 
     found = {} if results is None else tables.read_results(results)
     measured: dict[str, str | None] = dict(models)

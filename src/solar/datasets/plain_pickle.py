@@ -1,4 +1,4 @@
-"""Reading the pickles that data sets are published as, without unpickling anything but data."""
+"""Read the pickles that datasets are published as; nothing in them is executed."""
 
 import io
 import pickle
@@ -11,7 +11,7 @@ from solar.files import reading
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Rebuilds lists, dictionaries, text and numbers; a pickle that asks for more is refused."""
+    """Rebuilds lists, dictionaries, text and numbers only."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         raise pickle.UnpicklingError(f"it asks for {module_name}.{global_name}")
@@ -21,10 +21,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_plain_pickle(path: str | Path) -> Any:
-    """The content of a pickle of plain data; nothing in it is ever executed.
-
-    A SolarError if the file cannot be read, is damaged, or holds more than plain data.
-    """
+    """The content of a pickle of plain data; a SolarError if it is damaged or holds more."""
     with reading(path):
         data = Path(path).read_bytes()
     try:

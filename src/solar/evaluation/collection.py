@@ -1,4 +1,4 @@
-"""One function for every kind of collection: named sets, ground truths, labelled photos."""
+"""Evaluate any kind of collection: named sets, ground truths, labelled photos."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from solar.evaluation.described_photos import (
     open_rows,
     rank_options,
 )
+from solar.evaluation.embeddings import NAMES, select_rows
 from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.metrics import AP_CONVENTIONS
 from solar.evaluation.protocols.asmk import evaluate_asmk
 from solar.evaluation.protocols.gldv2 import evaluate_recognition, evaluate_retrieval
 from solar.evaluation.protocols.ilias import evaluate_ilias
-from solar.evaluation.protocols.revisited import evaluate_ground_truth
-from solar.evaluation.protocols.truth_photos import find_truth, truth_photos
+from solar.evaluation.protocols.revisited import evaluate_ground_truth, find_truth, truth_photos
 from solar.evaluation.protocols.vpr import evaluate_vpr
 from solar.evaluation.result import Evaluation
-from solar.evaluation.row_blocks import NAMES, select_rows
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Photos
 
@@ -45,7 +44,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "gldv2-retrieval": evaluate_retrieval,
     "gldv2-recognition": evaluate_recognition,
 }
-"""What sets are measured by that do not tell by themselves."""
+"""Measures for `protocol=`; other sets tell by themselves how to measure them."""
 
 
 def evaluate(
@@ -63,13 +62,13 @@ def evaluate(
         {'easy': {'mAP': 85.9, 'mP@1': …}, 'medium': …, 'hard': …}
 
     Args:
-        what: `roxford5k`, `rparis6k`, `oxford5k` or `paris6k`; a ground truth of one's own
-            (`.json`, or `.pkl` in the published form); or labelled photos, each a query for the
-            others with its label: a folder or tar of `landmark/photo.jpg`, a store made of one, or
-            a CSV of `name,label`. With a `protocol`, the folder of its set.
+        what: `roxford5k`, `rparis6k`, `oxford5k` or `paris6k`; your own ground truth (`.json`, or
+            `.pkl` in the published form); or labelled photos, each a query for the others with its
+            label: a folder or tar of `landmark/photo.jpg`, a store made of one, or a CSV of
+            `name,label`. With a `protocol`, the folder of its set.
         model: The model: a network, or what `solar.load` takes. Default: solar-r18.
         settings: How to do it.
-        options: Fields of `EvaluationSettings`, such as `root` or `size`, in place of those of
+        options: Fields of `EvaluationSettings`, such as `root` or `size`, which override
             `settings`.
 
     Raises:
@@ -80,11 +79,10 @@ def evaluate(
             return evaluate_asmk(what, how)
         describe = model_describer(what, model, how)
         if how.protocol is not None:
-            if how.protocol not in PROTOCOLS:
-                raise SolarError(
-                    f"There is no protocol {how.protocol!r}: choose {', '.join(PROTOCOLS)}."
-                )
-            return PROTOCOLS[how.protocol](what, describe, how)
+            if (measure := PROTOCOLS.get(how.protocol)) is None:
+                known = ", ".join(PROTOCOLS)
+                raise SolarError(f"There is no protocol {how.protocol!r}: choose {known}.")
+            return measure(what, describe, how)
         described = open_collection(what, describe, how)
         found = described.measure(how)
         crop = "Whole photos" if described.truth is None else "Queries cut to their boxes"
@@ -96,7 +94,7 @@ def evaluate(
 class DescribedSet:
     """A set and its descriptors by one model, ready to be ranked.
 
-    Labelled photos ask for each other: they have labels, one per row, but no queries and no truth.
+    Labelled photos have labels, one per row, but neither queries nor a truth.
     """
 
     database: DescribedPhotos
@@ -107,7 +105,7 @@ class DescribedSet:
 
     @property
     def photos(self) -> Sequence[str]:
-        """The names of the database's photos, one per row."""
+        """Names of the database's photos, one per row."""
         if self.truth is not None:
             return self.truth.database
         assert isinstance(self.database.rows, Store)
@@ -115,7 +113,7 @@ class DescribedSet:
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """What to call queries, database and distractors in a complaint."""
+        """What messages call queries, database and distractors."""
         others = NAMES[2] if self.distractors is None else self.distractors.name
         return (self.queries or self.database).name, self.database.name, others
 
@@ -136,8 +134,7 @@ def open_collection(
 ) -> DescribedSet:
     """Find a set's photos or descriptors, and describe what is not described yet.
 
-    Features need no describer. A SolarError if something is missing, unreadable, or does not
-    belong together.
+    A SolarError if something is missing, unreadable, or does not belong together.
     """
     distractors = open_distractors(describe, settings)
     truth = find_truth(what, settings)
@@ -158,14 +155,13 @@ def _describe_truth(
     if describe is None:
         raise SolarError(f"Evaluating {what} needs a `model=`, or `features=` computed by one.")
     database, queries, boxes = truth_photos(what, truth, root)
-    stores = describe(database, {}), describe(queries, boxes)
-    for store in stores:
-        for name, why in store.failures.items():
-            raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
-    return (
-        DescribedPhotos(stores[0], NAMES[1], database),
-        DescribedPhotos(stores[1], NAMES[0], queries),
+    found = (
+        DescribedPhotos(describe(database, {}), NAMES[1], database),
+        DescribedPhotos(describe(queries, boxes), NAMES[0], queries),
     )
+    for name, why in (failure for part in found for failure in part.failures.items()):
+        raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
+    return found
 
 
 def _labelled(
@@ -190,10 +186,7 @@ def _labelled(
         labels = [known[name] for name in store.names]
     if not len(store):
         why = next(iter(store.failures.values()), "there is none").rstrip(".")
-        if path.suffix.lower() == ".csv":
-            raise SolarError(
-                f"No photo of {path} could be read ({why}): if its paths are relative to another "
-                "folder, name it with `root=`."
-            )
-        raise SolarError(f"No photo of {path} could be read: {why}.")
+        hint = ": if its paths are relative to another folder, name it with `root=`"
+        hint = hint if path.suffix.lower() == ".csv" else ""
+        raise SolarError(f"No photo of {path} could be read ({why}){hint}.")
     return DescribedSet(DescribedPhotos(store, str(path), photos), labels=labels)

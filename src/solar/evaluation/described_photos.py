@@ -17,9 +17,8 @@ from solar.arrays import AnyFloats
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.evaluation.embedding_files import read_vectors
+from solar.evaluation.embeddings import NAMES, Database, read_vectors
 from solar.evaluation.ranks import RankOptions
-from solar.evaluation.row_blocks import NAMES, Database
 from solar.evaluation.settings import EvaluationSettings, Features
 from solar.images import Box, Photos, find_photos
 from solar.storage.catalogue import is_index
@@ -29,17 +28,17 @@ if TYPE_CHECKING:
     from solar.models import RetrievalNet
 
 
+# Photos, some cut to a box, to a store, perhaps one made before.
 PhotoDescriber: TypeAlias = Callable[[Photos, Mapping[str, Box]], Store]
-"""Turns photos, some cut to a box, into a store, or finds the one that it has made before."""
 
 VECTOR_FILES = {".npy", ".pt", ".mat"}
 
 
 @dataclass(frozen=True)
 class DescribedPhotos:
-    """One part of a set: (n, dim) unit rows, their name in a complaint, and where the photos are.
+    """Part of a set: (n, dim) unit rows, its name for messages, and its photos, if known.
 
-    The photos are not always known, and some of them may have no row.
+    Some photos may have no row.
     """
 
     rows: Database
@@ -48,13 +47,11 @@ class DescribedPhotos:
 
     @property
     def names(self) -> Sequence[str]:
-        """What the photo of each row is called; a SolarError if that is not known."""
+        """Name of each row's photo; a SolarError if that is not known."""
         if isinstance(self.rows, Store):
             return self.rows.names
         if self.photos is None:
-            raise SolarError(
-                f"{self.name} does not say which photo each row belongs to: use a store."
-            )
+            raise SolarError(f"{self.name} has no names of photos: use a store.")
         return self.photos.names
 
     @property
@@ -71,10 +68,8 @@ class DescribedPhotos:
             for name, why in self.rows.failures.items():
                 raise SolarError(f"There is no descriptor of the photo {name}: {why}")
             return self.rows.vectors(self.rows.rows_of(names))
-        if len(self.rows) != len(names):
-            raise SolarError(
-                f"There are {len(self.rows)} rows in {self.name} but {len(names)} {what}."
-            )
+        if (rows := len(self.rows)) != len(names):
+            raise SolarError(f"There are {rows} rows in {self.name} but {len(names)} {what}.")
         return self.rows
 
     def picture(self, name: str) -> Path | bytes | None:
@@ -103,17 +98,15 @@ def open_rows(
 def refuse_index(path: Path) -> None:
     """A SolarError if an index is given where photos or a store are expected."""
     if is_index(path):
-        raise SolarError(
-            f"{path} is an index: give the folder of its photos, or a store of their embeddings."
-        )
+        raise SolarError(f"{path} is an index: give the folder of its photos, or a store.")
 
 
 def find_side(place: Path, side: int, settings: EvaluationSettings) -> Photos | DescribedPhotos:
     """The database (side 0) or the queries (1) of a set: a folder, list, tar or store.
 
-    Photos are not described yet, so that what is wrong with them can be told at once. Features that
-    are no store are of the photos there, in the order of their names. A SolarError if something is
-    missing, unreadable, or does not belong together.
+    Photos are not described yet, so that mistakes show at once. Features that are no store are of
+    the photos there, in the order of their names. A SolarError if something is missing, unreadable,
+    or does not belong together.
     """
     if settings.features is not None:
         opened = open_rows(settings.features[side], NAMES[1 - side], "`features=`")
@@ -132,8 +125,8 @@ def describe_side(
         if describe is None:
             raise SolarError(f"Evaluating {place} needs a `model=`.")
         found = DescribedPhotos(describe(found, {}), str(place), found)
-    elif isinstance(found.rows, Store) and isinstance(describe, ModelDescriber):
-        describe.check(found.rows)
+    else:
+        _check_model(found, describe)
     if not len(found.rows):
         raise SolarError(f"No photo of {place} could be read.")
     return found
@@ -146,9 +139,16 @@ def open_distractors(
     if settings.distractors is None:
         return None
     distractors = open_rows(settings.distractors, NAMES[2], "`distractors=`", describe)
-    if isinstance(distractors.rows, Store) and isinstance(describe, ModelDescriber):
-        describe.check(distractors.rows)
+    _check_model(distractors, describe)
     return distractors
+
+
+def _check_model(given: DescribedPhotos, describe: PhotoDescriber | None) -> None:
+    store = given.rows
+    if not isinstance(store, Store) or not isinstance(describe, ModelDescriber):
+        return
+    if store.fingerprint != describe.fingerprint:
+        raise SolarError(f"{store.path} is of another model ({store.model}): give the photos.")
 
 
 def rank_options(
@@ -156,7 +156,7 @@ def rank_options(
     distractors: DescribedPhotos | None,
     names: tuple[str, str, str] = NAMES,
 ) -> RankOptions:
-    """How to rank, with what to call queries, database and distractors in a complaint."""
+    """Options for `ranks`; `names` of queries, database and distractors for messages."""
     return {
         "distractors": None if distractors is None else distractors.rows,
         "precision": settings.precision,
@@ -177,7 +177,7 @@ def how_described(describe: PhotoDescriber | None, settings: EvaluationSettings)
 
 
 def needs_model(what: str | Path | None, settings: EvaluationSettings) -> bool:
-    """Whether there are photos to describe, and not descriptors by a model that nobody names."""
+    """Whether there are photos to describe, and no descriptors without a model's name."""
     given = (settings.features, settings.predictions)
     if settings.method == "asmk" or any(one is not None for one in given):
         return False
@@ -190,7 +190,7 @@ def needs_model(what: str | Path | None, settings: EvaluationSettings) -> bool:
 def model_describer(
     what: str | Path, model: RetrievalNet | str | Path | None, settings: EvaluationSettings
 ) -> ModelDescriber | None:
-    """What describes a set by a model, the default one if not given; None if nothing has to."""
+    """Describes by a model, the default one if none is given; None if nothing needs one."""
     if model is None and needs_model(what, settings):
         model = DEFAULT
     if model is None:
@@ -205,7 +205,7 @@ def model_describer(
 class ModelDescriber:
     """Photos to a store in the cache, one for everything that shapes the descriptors.
 
-    The weights of the model must stay as they are while this is in use.
+    The weights of the model must not change while this is in use.
     """
 
     model: RetrievalNet
@@ -219,7 +219,7 @@ class ModelDescriber:
         return fingerprint(self.model)
 
     def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
-        """Describe photos, some of them only inside a box, unless that was done before."""
+        """Describe photos, some only inside a box, unless the cache has them."""
         from solar.describe import extract
         from solar.models.checkpoint import known_fingerprints
 
@@ -236,18 +236,10 @@ class ModelDescriber:
                 progress=self.settings.progress,
             )
 
-    def check(self, store: Store) -> None:
-        """Raise a SolarError if another model has made a store: nothing in it can be compared."""
-        if store.fingerprint != self.fingerprint:
-            raise SolarError(
-                f"{store.path} was made with another model ({store.model}): give the photos "
-                "themselves, or a store that was made with this model."
-            )
-
     def place(self, photos: Photos, boxes: Mapping[str, Box]) -> Path:
         """The store's own folder in the cache."""
         assert self.settings.cache is not None
-        # A store remembers what its model was called, and is not taken for another of that name.
+        # A store has the name of its model, so the same weights under two names make two stores.
         model = [self.fingerprint, self.model.source]
         settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
         places = [str(place) for place in photos.places]

@@ -1,4 +1,4 @@
-"""Any labelled collection: every photo asks for the others that show the same."""
+"""Any labelled collection: every photo is a query for the others with its label."""
 
 from collections.abc import Mapping, Sequence
 from typing import Unpack
@@ -8,10 +8,10 @@ import numpy as np
 from solar.arrays import Ints
 from solar.describe.store import Store
 from solar.errors import SolarError
+from solar.evaluation.embeddings import Database, select_rows
 from solar.evaluation.metrics import CUTS, measure, without_junk
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
-from solar.evaluation.row_blocks import Database, select_rows
 
 
 def evaluate_labels(
@@ -22,20 +22,11 @@ def evaluate_labels(
     average: str = "trapezoid",
     **ranking: Unpack[RankOptions],
 ) -> Evaluation:
-    """Ask for every photo among all the others: mAP, mP@k and recall@k.
+    """Use every photo as a query among all the others: mAP, mP@k and recall@k.
 
-    A photo alone with its label asks nothing, but the others are ranked against it as well.
-
-    Args:
-        database: (n, dim) unit rows.
-        labels: What each row shows.
-        photos: Names of the rows; their numbers if not given.
-        average: `trapezoid` or `finite`.
-        ranking: As for `solar.evaluation.ranks.ranks`: `distractors`, `precision`, `device`, ….
-
-    Raises:
-        SolarError: The labels are not those of these rows, none comes twice, or the rows are no
-            descriptors.
+    Database is (n, dim) unit rows, with a label and perhaps the name of its photo for each. A photo
+    alone with its label is no query, but the others are ranked against it as well. Average and
+    ranking are as for `evaluate_ground_truth`.
     """
     names = ranking.setdefault("names", ("the photos", "the photos", "the distractors"))
     if len(labels) != len(database):
@@ -50,10 +41,9 @@ def evaluate_labels(
 def label_groups(
     labels: Sequence[str], name: str, skipped: Mapping[str, str] | None = None
 ) -> tuple[Ints, list[Ints]]:
-    """The rows that ask for others, and for each the rows of its label, itself among them.
+    """The rows that are queries, and for each the rows of its label, itself among them.
 
-    A SolarError if no label comes twice, which calls the rows `name` and tells of photos that were
-    skipped, with the reasons given.
+    A SolarError if no label comes twice; it names the rows `name` and why photos were `skipped`.
     """
     shown, of_row = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
     members = np.split(np.argsort(of_row, kind="stable"), np.cumsum(np.bincount(of_row))[:-1])
@@ -64,10 +54,7 @@ def label_groups(
             why = next(iter(skipped.values())).rstrip(".")
             first = ", the first" if len(skipped) > 1 else ""
             found += f"; {_counted(len(skipped), 'photo')} skipped{first} because {why}"
-        raise SolarError(
-            f"No two photos of {name} have the same label ({found}): there is nothing to search "
-            "for."
-        )
+        raise SolarError(f"No two photos of {name} have the same label ({found}).")
     return asking, [members[of_row[row]] for row in asking]
 
 

@@ -1,8 +1,7 @@
 """Average precision, precision and recall from the ranks of the positives.
 
-Every function takes the 0-based ranks of one query's positives in a list from which junk has been
-removed, in ascending order: what `without_junk` returns. Averages take several queries as well, if
-they have the same number of positives.
+Every function takes the 0-based ranks of one query's positives as `without_junk` returns them:
+ascending, in a list without junk. Averages also take several queries with as many positives each.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +13,7 @@ import numpy.typing as npt
 from solar.arrays import Doubles, Ints
 from solar.errors import SolarError
 
-CUTS = (1, 5, 10)
-"""Where precision and recall are published."""
+CUTS = (1, 5, 10)  # where precision and recall are published
 
 
 def without_junk(positives: npt.ArrayLike, junk: npt.ArrayLike) -> Ints:
@@ -44,18 +42,16 @@ def finite(ranks: Ints) -> Doubles:
 
 
 AVERAGES: dict[str, Callable[[Ints], Doubles]] = {"trapezoid": trapezoid, "finite": finite}
+
 AP_CONVENTIONS = {
     "trapezoid": "area under precision over recall by the trapezoid rule, as published",
     "finite": "mean of the precisions at the right answers",
 }
-"""What each average is, beside its numbers."""
+"""What each average is, for the line beside the numbers."""
 
 
 def average_precision(ranks: Ints, average: str = "trapezoid") -> float:
-    """Average precision of one query that has at least one positive.
-
-    The average is `trapezoid`, as published, or `finite`; a SolarError if there is no such one.
-    """
+    """Average precision of one query with at least one positive, by one of `AVERAGES`."""
     if average not in AVERAGES:
         raise SolarError(f"There is no average {average!r}: choose {' or '.join(AVERAGES)}.")
     return float(AVERAGES[average](ranks))
@@ -70,8 +66,7 @@ def average_precision_at(ranks: Ints, k: int) -> float:
 def precision_at(ranks: Ints, k: int) -> float:
     """Share of positives among the first k, in the published form.
 
-    A query whose last positive comes before place k is not asked for more: it is measured at that
-    last positive instead.
+    A query whose last positive comes before place k is measured at that positive instead.
     """
     places = min(int(ranks[-1]) + 1, k)
     return int(ranks.searchsorted(places)) / places
@@ -83,7 +78,7 @@ def recall_at(ranks: Ints, k: int) -> float:
 
 
 def mean(values: Sequence[float] | Doubles) -> float:
-    """Mean over the queries that have an answer; the others are NaN, and NaN if none has."""
+    """Mean of the numbers that are not NaN (queries with an answer); NaN if there is none."""
     known = np.asarray(values, np.float64)
     known = known[~np.isnan(known)]
     return float(known.mean()) if len(known) else float("nan")
@@ -93,16 +88,12 @@ def measure(
     ranks: Sequence[Ints],
     *,
     average: str = "trapezoid",
-    precision: Sequence[int] = CUTS,
     recall: Sequence[int] = (),
 ) -> dict[str, Doubles]:
-    """Every measure of every query: `AP`, and `P@k` and `recall@k` for the k given.
-
-    Each has a number per query, NaN for one without positives.
-    """
+    """`AP`, `P@k` and, for the k given, `recall@k`: a number per query, NaN without positives."""
     measures: dict[str, Callable[[Ints], float]] = {
         "AP": partial(average_precision, average=average),
-        **{f"P@{k}": partial(precision_at, k=k) for k in precision},
+        **{f"P@{k}": partial(precision_at, k=k) for k in CUTS},
         **{f"recall@{k}": partial(recall_at, k=k) for k in recall},
     }
     return {

@@ -3,13 +3,12 @@
 The rank of a row for a query is the number of rows that come before it: those with a higher score,
 and those with an equal score and a lower number. That is its place in a stable descending sort.
 
-The score is the dot product in float64, summed in an order that depends on nothing but the length
-of a row (`_dots`), so equal rows have equal scores wherever they stand, and the ranks do not depend
-on the size of the chunks, the number of threads or the device. It is costly to compute, and rarely
-needed: a fast matrix product, whose last bits are anybody's guess, settles on which side of a row
-of interest every other row falls, except for the few within `_slack` of it, and only those are
-scored with care. For a product in float64 the slack is a proven bound of its error. For float32
-the proven bound is uselessly wide; the slack there is several times the largest error observed.
+The score is the dot product in float64, summed in an order that depends only on the length of a row
+(`_dots`), so equal rows have equal scores wherever they stand, and the ranks do not depend on the
+size of the chunks, the number of threads or the device. It is costly, and rarely needed: a fast
+matrix product settles on which side of a row of interest every other row falls, except for the few
+within `_slack` of it. For a product in float64 the slack is a proven bound of its error. For
+float32 that bound is uselessly wide; the slack is several times the largest error observed.
 
 Times in the comments are of 8,000 rows of 2,048 numbers and 70 queries for 50 rows each, one core.
 """
@@ -29,7 +28,7 @@ import numpy.typing as npt
 from solar.arrays import AnyFloats, Doubles, Ints
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
-from solar.evaluation.row_blocks import NAMES, Database, RowBlocks, check_rows
+from solar.evaluation.embeddings import NAMES, Database, RowBlocks, check_rows
 
 MEMORY = 128 * 2**20
 _GPU_MEMORY = 2**30  # measured on an H200: chunks of 128 MiB take twice as long in all
@@ -44,7 +43,7 @@ _PIECE = 4096  # rows
 
 
 class RankOptions(TypedDict, total=False):
-    """What `ranks` takes besides rows, for those that hand it on."""
+    """Options of `ranks` and `nearest`, see there."""
 
     distractors: Database | None
     precision: str | None
@@ -67,12 +66,10 @@ def ranks(
         queries: (nq, dim), unit rows.
         database: (n, dim), unit rows: an array, possibly memory-mapped, or a store.
         items: For each query the numbers of the database's rows to rank, each once.
-        memory: Bytes that chunks of rows and their scores may take; default: 128 MiB, and 1 GiB
-            with a GPU.
+        memory: Bytes for chunks of rows and their scores; default: 128 MiB, 1 GiB with a GPU.
         ranking: `distractors`, more rows, numbered after the database's; `precision` of the fast
             product, `float64` (the default up to 65,536 rows) or `float32`; `device`, `cuda` to
-            compute the product there; `watch`, told after each chunk how many rows are done, and of
-            how many; `names`, what to call the three in a complaint.
+            compute the product there; `progress`; `names` of the three for messages.
 
     Returns:
         For each query an array of ranks, in the order of its items.
@@ -92,7 +89,7 @@ def tied_ranks(
     memory: int | None = None,
     **ranking: Unpack[RankOptions],
 ) -> list[tuple[Ints, Ints]]:
-    """The same ranks, and the rank of the last row with the same score, which may be one's own."""
+    """The same ranks, and the rank of the last row with the same score (or its own)."""
     found = _counted(queries, database, items, memory, ranking)
     return [(ranked := one.answer(), ranked + one.tied()) for one in found]
 
@@ -104,30 +101,24 @@ def _counted(
     memory: int | None,
     ranking: RankOptions,
 ) -> list[_Asked]:
-    precision, device = ranking.get("precision"), ranking.get("device")
-    distractors, progress = ranking.get("distractors"), ranking.get("progress")
-    names = ranking.get("names", NAMES)
+    device = ranking.get("device")
     memory = memory or (MEMORY if device in (None, "cpu") else _GPU_MEMORY)
-    if precision not in (None, *PRECISIONS):
-        raise SolarError(f"There is no precision {precision!r}: choose float32 or float64.")
-    rows = RowBlocks(queries, database, distractors, names)
-    dtype = np.dtype(precision or ("float64" if rows.total <= FEW_ROWS else "float32"))
-    queries = np.ascontiguousarray(queries, dtype)
-    check_rows(names[0], queries)
+    rows, queries = _prepared(queries, database, ranking)
     asked = [_Asked(query, wanted) for query, wanted in zip(queries, items, strict=True)]
-    _check_items(names[1], len(database), asked)
+    _check_items(ranking.get("names", NAMES)[1], len(database), asked)
     last = max((int(one.rows[-1]) for one in asked if len(one.rows)), default=-1)
 
-    chunk = rows_per_chunk(rows, min(len(queries), _MOST_QUERIES), dtype, memory)
+    dtype = queries.dtype
+    chunk = _rows_per_chunk(rows, min(len(queries), _MOST_QUERIES), dtype, memory)
     with ThreadPoolExecutor(_threads()) as counters:
-        product = fast_product(queries, device)
+        product = _fast_product(queries, device)
         # The scores of the rows asked about must be known before anything can be counted against
         # them. They all lie in the database, so the million distractors are read only once.
         for start, block in rows.read(chunk, dtype, last + 1):
             _each(counters, [partial(one.score, start, block) for one in asked])
         for one in asked:
             one.settle(_buckets(len(asked), memory))
-        advance = counted(progress, "Ranking", rows.total)
+        advance = counted(ranking.get("progress"), "Ranking", rows.total)
         for start, block in rows.read(chunk, dtype, rows.total):
             for first in range(0, len(asked), _MOST_QUERIES):
                 some = slice(first, first + _MOST_QUERIES)
@@ -135,6 +126,20 @@ def _counted(
                 _each(counters, [partial(one.count, start, block, own) for one, own in pairs])
             advance(len(block))
     return asked
+
+
+def _prepared(
+    queries: AnyFloats, database: Database, ranking: RankOptions
+) -> tuple[RowBlocks, AnyFloats]:
+    """The rows to search in, and the checked queries in the precision of the fast product."""
+    precision, names = ranking.get("precision"), ranking.get("names", NAMES)
+    if precision not in (None, *PRECISIONS):
+        raise SolarError(f"There is no precision {precision!r}: choose float32 or float64.")
+    rows = RowBlocks(queries, database, ranking.get("distractors"), names)
+    dtype = np.dtype(precision or ("float64" if rows.total <= FEW_ROWS else "float32"))
+    queries = np.ascontiguousarray(queries, dtype)
+    check_rows(names[0], queries)
+    return rows, queries
 
 
 def best(
@@ -148,16 +153,14 @@ def best(
 ) -> list[npt.NDArray[np.int64]]:
     """List the rows that come first for a few queries, in the order that `ranks` counts.
 
-    Every score is computed with care, so this is for looking at some queries, not for all. What
-    goes in and what can go wrong is as for `ranks`.
+    Every score is computed by `_dots`, so this is for looking at some queries, not for all.
     """
-    rows, dtype = RowBlocks(queries, database, distractors, names), np.dtype(np.float64)
-    queries = np.ascontiguousarray(queries, dtype)
-    check_rows(names[0], queries)
+    exact: RankOptions = {"distractors": distractors, "precision": "float64", "names": names}
+    rows, queries = _prepared(queries, database, exact)
     # `_dots` holds the products of a whole block, which is as much again as the block.
-    chunk = rows_per_chunk(rows, 2 * rows.dim, dtype, memory)
+    chunk = _rows_per_chunk(rows, 2 * rows.dim, queries.dtype, memory)
     found = [(np.empty(0), np.empty(0, np.int64)) for _ in queries]
-    for start, block in rows.read(chunk, dtype, rows.total):
+    for start, block in rows.read(chunk, queries.dtype, rows.total):
         numbers = np.arange(start, start + len(block))
         for one, query in enumerate(queries):
             scores = np.concatenate([found[one][0], _dots(block, query)])
@@ -189,13 +192,12 @@ class _Asked:
         self.ties = np.zeros(len(rows), np.int64)  # rows after it with exactly its score
 
     def score(self, start: int, block: AnyFloats) -> None:
-        """Score the rows asked about that lie in a block."""
         inside = self._inside(start, block)
         if inside.start < inside.stop:
             self.scores[inside] = _dots(block[self.rows[inside] - start], self.query)
 
     def settle(self, buckets: int) -> None:
-        """Once all scores are known: lay out the buckets."""
+        """Lay out the buckets, once all scores are known."""
         if not len(self.rows):
             return
         # By the fast product, a row surely comes after one asked about if it scores below `low`,
@@ -257,8 +259,8 @@ class _Asked:
             # Of the close ones, those above an item's own range have been counted already.
             self.ranks[unsure] += before - (len(close) - close.searchsorted(last[unsure]))
 
-    def answer(self) -> npt.NDArray[np.int64]:
-        """The ranks in the order in which the rows were asked for."""
+    def answer(self) -> Ints:
+        """The ranks, in the order in which the rows were asked for."""
         out = np.empty_like(self.ranks)
         if len(out):
             # Cold rows in higher buckets, summed from the top. A row's own buckets are hot, so it
@@ -267,8 +269,8 @@ class _Asked:
             out[self.order] = self.ranks + above[self._bucket(self.high)]
         return out
 
-    def tied(self) -> npt.NDArray[np.int64]:
-        """How many rows have exactly the same score and come later, in that order."""
+    def tied(self) -> Ints:
+        """How many rows have exactly the same score and come later, in the same order."""
         out = np.empty_like(self.ties)
         out[self.order] = self.ties
         return out
@@ -300,9 +302,7 @@ def _dots(rows: AnyFloats, query: AnyFloats) -> Doubles:
     """The scores that decide: one pairwise sum per row, the same wherever the row stands."""
     # Not a matrix product: BLAS adds in an order that depends on a row's place in the matrix and on
     # the number of threads, so that copies of a row get scores that differ in their last bits.
-    products: Doubles = np.multiply(rows, query, dtype=np.float64)
-    sums: Doubles = products.sum(axis=1)
-    return sums
+    return np.asarray(np.multiply(rows, query, dtype=np.float64).sum(axis=1))
 
 
 def _slack(scores: Doubles, dim: int, dtype: np.dtype[Any]) -> Doubles:
@@ -313,11 +313,12 @@ def _slack(scores: Doubles, dim: int, dtype: np.dtype[Any]) -> Doubles:
     # Rounding errors follow the partial sums, which grow towards the score. On gaussian and
     # heavy-tailed rows of 32 to 2,048 numbers the largest error was half of this, on a processor
     # (OpenBLAS) and on a GPU (cuBLAS).
-    slack: Doubles = 2.0**-24 * (6 + 2 * np.sqrt(dim) * np.abs(scores))
-    return slack
+    return np.asarray(2.0**-24 * (6 + 2 * np.sqrt(dim) * np.abs(scores)))
 
 
-def fast_product(queries: AnyFloats, device: str | None) -> Callable[[AnyFloats, slice], AnyFloats]:
+def _fast_product(
+    queries: AnyFloats, device: str | None
+) -> Callable[[AnyFloats, slice], AnyFloats]:
     """The fast product: (n, dim) rows and a slice of the queries to (queries, n) scores."""
     if device in (None, "cpu"):
         return lambda block, some: _on_processor(block, queries[some])
@@ -359,7 +360,7 @@ def _check_items(name: str, length: int, asked: Sequence[_Asked]) -> None:
             raise SolarError(f"There is no row {wrong} in {name}, which has {length} rows.")
 
 
-def rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: int) -> int:
+def _rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: int) -> int:
     """Rows to read at once, with `scores` scores for each, in `memory` bytes."""
     # Two blocks are held, the one in use and the next, and some scores for each row of one.
     each = (2 * rows.dim + scores) * dtype.itemsize
@@ -384,9 +385,6 @@ def _each(pool: Executor, jobs: Sequence[Callable[[], None]]) -> None:
     list(pool.map(lambda share: [job() for job in share], (jobs[i::count] for i in range(count))))
 
 
-_MANY_QUERIES = 1024  # scored at once
-
-
 def nearest(
     queries: AnyFloats,
     database: Database,
@@ -396,32 +394,20 @@ def nearest(
 ) -> tuple[npt.NDArray[np.float64], Ints]:
     """Find the row with the highest score, the first of equal ones, in one pass over the rows.
 
-    Args:
-        queries: (nq, dim), unit rows.
-        database: (n, dim), unit rows: an array, possibly memory-mapped, or a store.
-        memory: Bytes that chunks of rows and their scores may take.
-        ranking: As for `solar.evaluation.ranks.ranks`.
-
     Returns:
         (nq,) scores and (nq,) numbers of rows; those of distractors follow the database's.
 
-    Raises:
-        SolarError: As for `solar.evaluation.ranks.ranks`.
+    Arguments and errors are as for `ranks`.
     """
-    names = ranking.get("names", NAMES)
-    rows = RowBlocks(queries, database, ranking.get("distractors"), names)
-    given = ranking.get("precision")
-    dtype = np.dtype(given or ("float64" if rows.total <= FEW_ROWS else "float32"))
-    queries = np.ascontiguousarray(queries, dtype)
-    check_rows(names[0], queries)
-    product = fast_product(queries, ranking.get("device"))
+    rows, queries = _prepared(queries, database, ranking)
+    product = _fast_product(queries, ranking.get("device"))
     scores = np.full(len(queries), -np.inf)
     found = np.zeros(len(queries), np.int64)
-    chunk = rows_per_chunk(rows, min(len(queries), _MANY_QUERIES), dtype, memory)
+    chunk = _rows_per_chunk(rows, min(len(queries), _MOST_QUERIES), queries.dtype, memory)
     advance = counted(ranking.get("progress"), "Ranking", rows.total)
-    for start, block in rows.read(chunk, dtype, rows.total):
-        for first in range(0, len(queries), _MANY_QUERIES):
-            some = slice(first, first + _MANY_QUERIES)
+    for start, block in rows.read(chunk, queries.dtype, rows.total):
+        for first in range(0, len(queries), _MOST_QUERIES):
+            some = slice(first, first + _MOST_QUERIES)
             here = product(block, some)
             best = here.argmax(axis=1)
             highest = here[np.arange(len(here)), best]

@@ -15,18 +15,13 @@ _ESCAPES = str.maketrans(
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of text under headings.
+    """Cells of text under headings."""
 
-    Attributes:
-        head: For each column its heading from the top level down; neighbours that agree down to a
-            level share one heading there. The first column is flush left, the others right.
-        groups: Groups of rows, between which a line is drawn.
-        note: A sentence below.
-    """
-
+    # For each column its heading from the top level down; neighbours that agree down to a level
+    # share one heading there. The first column is flush left, the others right.
     head: Sequence[Sequence[str]]
-    groups: Sequence[Sequence[Sequence[str]]]
-    note: str = ""
+    groups: Sequence[Sequence[Sequence[str]]]  # of rows, with a line between groups
+    note: str = ""  # a sentence below
 
     @property
     def levels(self) -> list[list[tuple[str, int]]]:
@@ -41,12 +36,12 @@ class Table:
 
     @property
     def rows(self) -> list[Sequence[str]]:
-        """All rows, whatever their group."""
+        """The rows of all groups."""
         return [row for group in self.groups for row in group]
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """A number as a cell; an empty one where there is none."""
+    """A number as a cell; empty for None."""
     return "" if value is None else f"{value:.{digits}f}"
 
 
@@ -77,17 +72,16 @@ def to_latex(table: Table) -> str:
     r"""A `tabular` with the lines of booktabs: put `\usepackage{booktabs}` into the preamble."""
     lines = [r"\begin{tabular}{l" + "r" * (len(table.head) - 1) + "}", r"\toprule"]
     for level in table.levels:
-        cells = [_over(text.translate(_ESCAPES), span) for text, span in level]
+        cells = [
+            name if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{name}}}"
+            for name, span in ((text.translate(_ESCAPES), span) for text, span in level)
+        ]
         lines.append(" & ".join(cells) + r" \\")
     for group in table.groups:
         lines.append(r"\midrule")
         lines += [" & ".join(c.translate(_ESCAPES) for c in row) + r" \\" for row in group]
     lines += [r"\bottomrule", r"\end{tabular}"]
     return "\n".join([*lines, *([f"% {table.note}"] if table.note else [])])
-
-
-def _over(text: str, span: int) -> str:
-    return text if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{text}}}"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

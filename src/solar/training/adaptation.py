@@ -25,7 +25,7 @@ from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
-from solar.evaluation.significance import interval
+from solar.evaluation.result import interval
 from solar.index.index import Index, need_vectors
 from solar.index.sources import spec_of
 from solar.losses import cosface

@@ -78,7 +78,7 @@ def test_of_a_large_group_the_likeliest_are_compared(
     mislabelled: TrainingSet, matches: list[tuple[int, int, int]]
 ) -> None:
     everything = Photos(mislabelled.photos.names, mislabelled.photos.places)
-    geometry = Geometry(everybody=4, candidates=4)
+    geometry = Geometry(all_pairs=4, candidates=4)
     found = compare_group(everything, geometry)
     all_pairs = compare_group(everything, Geometry())
     assert set(found) < set(all_pairs)
@@ -136,7 +136,7 @@ def test_without_opencv_the_sentence_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
     opencv.cache_clear()
-    with pytest.raises(SolarError, match="pip install opencv-python-headless"):
+    with pytest.raises(SolarError, match="opencv-python-headless"):
         compare_photos(mislabelled)
 
 

@@ -73,5 +73,5 @@ def test_photos_that_cannot_be_read_are_left_out(folder: Path, tmp_path: Path) -
     found = collect_points(find_photos([folder, broken]))
     assert "broken.jpg" not in found.names
     assert len(found.points) == 2
-    with pytest.raises(SolarError, match="None of 1 photos"):
+    with pytest.raises(SolarError, match="None of 1"):
         collect_points(find_photos(broken))

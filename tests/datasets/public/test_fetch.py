@@ -16,8 +16,7 @@ from solar import download as fetching
 from solar.datasets.public import registry
 from solar.datasets.public.check import check
 from solar.datasets.public.fetch import get, marker
-from solar.datasets.public.files import Archive, File
-from solar.datasets.public.registry import BLURRED, ORIGINAL
+from solar.datasets.public.registry import BLURRED, ORIGINAL, Archive, File
 from solar.errors import SolarError
 
 PHOTOS = {f"paris/{place}/p{number}.jpg": b"x" * 99 for number, place in enumerate("abcde")}
@@ -159,7 +158,7 @@ def test_the_marker_tells_what_was_unpacked(server: FileServer, root: Path) -> N
 def test_an_unsafe_archive_gets_no_marker(server: FileServer, root: Path, tmp_path: Path) -> None:
     bad = make_archive(tmp_path / "bad.tgz", {"../../../out.jpg": b"bad"}).read_bytes()
     server.add("paris_1-v1.tgz", bad)
-    with pytest.raises(SolarError, match="not safe to unpack"):
+    with pytest.raises(SolarError, match="not safe"):
         get("rparis6k", root)
     first = registry.find("rparis6k").archives[0]
     assert marker(root / "rparis6k", first) is None
@@ -172,7 +171,7 @@ def test_a_wrong_md5_is_told(
     whole = registry.find("rparis6k")
     wrong = replace(whole.archives[0], parts=(File("paris_1-v1.tgz", (), md5="0" * 32),))
     monkeypatch.setattr(registry, "_DATASETS", (replace(whole, archives=(wrong,)),))
-    with pytest.raises(SolarError, match=r"paris_1-v1\.tgz has md5 .* instead of 000"):
+    with pytest.raises(SolarError, match=r"paris_1-v1\.tgz.* 000"):
         get("rparis6k", root)
 
 
@@ -184,12 +183,12 @@ def test_the_other_release_can_be_asked_for(server: FileServer, root: Path) -> N
 
 def test_releases_are_not_mixed(server: FileServer, root: Path) -> None:
     get("rparis6k", root, release="original")
-    with pytest.raises(SolarError, match="holds the original release already"):
+    with pytest.raises(SolarError, match="original release"):
         get("rparis6k", root)
 
 
 def test_an_unknown_release_is_told(server: FileServer, root: Path) -> None:
-    with pytest.raises(SolarError, match="no release 'v2': blurred or original"):
+    with pytest.raises(SolarError, match="'v2': blurred or original"):
         get("rparis6k", root, release="v2")
 
 
@@ -203,7 +202,7 @@ def test_a_small_disk_is_told_before_anything_is_fetched(
     )
     monkeypatch.setattr(registry, "_DATASETS", (replace(whole, archives=large),))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=6_900_000_000))
-    with pytest.raises(SolarError, match=rf"needs about {needed} GB but only 6\.9 GB are free"):
+    with pytest.raises(SolarError, match=rf" {needed} GB .* 6\.9 GB"):
         get("rparis6k", root, keep_archives=keep)
     assert asked(server) == []
     get("rparis6k", root, check_space=False)
@@ -212,7 +211,7 @@ def test_a_small_disk_is_told_before_anything_is_fetched(
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(SolarError, match=r"Could not write to .* choose another folder with"):
+    with pytest.raises(SolarError, match="root="):
         get("rparis6k", tmp_path / "file")
 
 
@@ -220,7 +219,7 @@ def test_two_at_once_do_not_meet(server: FileServer, root: Path) -> None:
     (root / "rparis6k" / ".solar").mkdir(parents=True)
     with (
         filelock.FileLock(root / "rparis6k" / ".solar" / "lock"),
-        pytest.raises(SolarError, match="Another process is downloading data"),
+        pytest.raises(SolarError, match="Another process"),
     ):
         get("rparis6k", root)
 
@@ -229,7 +228,7 @@ def test_a_lock_that_is_a_link_is_refused(server: FileServer, root: Path, tmp_pa
     (root / "rparis6k" / ".solar").mkdir(parents=True)
     (tmp_path / "precious").write_text("precious")
     (root / "rparis6k" / ".solar" / "lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(SolarError, match=r"\.solar/lock is a link .*: delete it"):
+    with pytest.raises(SolarError, match=r"\.solar/lock is a link"):
         get("rparis6k", root)
     assert (tmp_path / "precious").read_text() == "precious"
 
@@ -239,7 +238,7 @@ def test_a_link_that_leads_nowhere_among_the_archives_is_refused(
 ) -> None:
     (root / "rparis6k" / "archives").mkdir(parents=True)
     (root / "rparis6k" / "archives" / "paris_1-v1.tgz").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(SolarError, match=r"paris_1-v1\.tgz is a link .*: delete it"):
+    with pytest.raises(SolarError, match=r"paris_1-v1\.tgz is a link"):
         get("rparis6k", root)
     assert not (tmp_path / "nowhere").exists()
 
@@ -248,7 +247,7 @@ def test_offline_says_where_to_put_the_file(
     server: FileServer, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOLAR_OFFLINE", "1")
-    with pytest.raises(SolarError, match=r"SOLAR_OFFLINE is set.*put it at .*gnd_rparis6k\.pkl"):
+    with pytest.raises(SolarError, match=r"SOLAR_OFFLINE.*gnd_rparis6k\.pkl"):
         get("rparis6k", root)
     assert asked(server) == []
 
@@ -368,14 +367,14 @@ def test_an_archive_that_is_not_what_its_md5_file_says_is_refused(
 ) -> None:
     wrong = f"{'0' * 32}  images_000.tar".encode()
     bucket.answers["/md5sum/train/md5.images_000.txt"].content = wrong
-    with pytest.raises(SolarError, match=r"train_images_000\.tar has md5 .* instead of 000"):
+    with pytest.raises(SolarError, match=r"train_images_000\.tar.* 000"):
         get("gldv2", root)
     assert not (root / "gldv2" / "train").exists()
 
 
 def test_a_file_without_an_md5_is_refused(bucket: FileServer, root: Path) -> None:
     bucket.answers["/md5sum/train/md5.images_000.txt"].content = b"not found"
-    with pytest.raises(SolarError, match=r"train_images_000\.tar\.md5 holds no md5; delete it"):
+    with pytest.raises(SolarError, match=r"train_images_000\.tar\.md5"):
         get("gldv2", root)
     assert "train/images_000.tar" not in asked(bucket)
 

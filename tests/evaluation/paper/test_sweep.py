@@ -105,7 +105,7 @@ def test_the_table_marks_what_was_learnt(truth: Path, tiny: RetrievalNet) -> Non
 
 
 def test_nothing_to_sweep_is_told(truth: Path, tiny: RetrievalNet) -> None:
-    with pytest.raises(SolarError, match="mac has no exponent"):
+    with pytest.raises(SolarError, match="mac"):
         sweep.sweep_p(truth, network(pooling="mac"))
-    with pytest.raises(SolarError, match="all of them positive"):
+    with pytest.raises(SolarError, match="positive"):
         sweep.sweep_p(truth, tiny, (1.0, -2.0))

@@ -8,7 +8,7 @@ import pytest
 from solar.errors import SolarError
 from solar.evaluation.described_photos import ModelDescriber
 from solar.evaluation.paper import tables
-from solar.evaluation.paper.published import TABLE_1, TABLE_2
+from solar.evaluation.paper.tables import TABLE_1, TABLE_2
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.evaluation.table_text import to_text
@@ -98,14 +98,14 @@ def test_results_of_earlier_runs_are_read(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_results_are_told(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match=r"no METHOD/SET\.json"):
+    with pytest.raises(SolarError, match=r"METHOD/SET\.json"):
         tables.read_results(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "roxford5k.json").write_text('{"mAP": 3}')
-    with pytest.raises(SolarError, match="is not what `solar evaluate"):
+    with pytest.raises(SolarError, match="--json"):
         tables.read_results(tmp_path)
     (tmp_path / "a" / "roxford5k.json").rename(tmp_path / "a" / "oxford.json")
-    with pytest.raises(SolarError, match="for no set of the tables"):
+    with pytest.raises(SolarError, match="rparis6k"):
         tables.read_results(tmp_path)
 
 
@@ -137,5 +137,5 @@ def test_each_set_is_measured_with_and_without_distractors(
 
 
 def test_a_set_of_ones_own_is_in_no_table() -> None:
-    with pytest.raises(SolarError, match="in no table"):
+    with pytest.raises(SolarError, match="no table"):
         tables.measure_sets(("photos",))

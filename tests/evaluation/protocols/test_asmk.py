@@ -1,5 +1,3 @@
-"""Sets ranked by ASMK*: as the index itself ranks them, and in the paper's table."""
-
 import json
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from solar.errors import SolarError
 from solar.evaluation import Evaluation, evaluate
 from solar.evaluation.metrics import average_precision, without_junk
 from solar.evaluation.paper import tables
-from solar.evaluation.paper.published import TABLE_1
+from solar.evaluation.paper.tables import TABLE_1
 
 pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 
@@ -102,13 +100,39 @@ def test_a_table_shows_what_local_features_reached(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"features": ("a", "b")}, "`features=` is for one embedding per photo"),
-        ({"protocol": "vpr"}, "`protocol=` is for one embedding per photo"),
-        ({"distractors": np.zeros((2, 2))}, "`distractors=` must be photos"),
-        ({"codebook": "nowhere.safetensors"}, "There is no codebook"),
+        ({"features": ("a", "b")}, "features="),
+        ({"protocol": "vpr"}, "protocol="),
+        ({"distractors": np.zeros((2, 2))}, "distractors="),
+        ({"codebook": "nowhere.safetensors"}, "nowhere.safetensors"),
     ],
 )
 def test_what_asmk_cannot_take_is_told(home: Path, options: dict, complaint: str) -> None:
     known = {"codebook": home / "others.asmk", **options}
     with pytest.raises(SolarError, match=complaint):
         evaluate(home / "photos" / "truth.json", method="asmk", local_features="rootsift", **known)
+
+
+pytest.importorskip("cv2", reason="pip install opencv-python-headless")
+
+
+def test_a_set_is_ranked_by_photos_in_regions(tmp_path: Path) -> None:
+    toy.write(tmp_path / "photos", landmarks=4, views=3)
+    found = evaluate(
+        tmp_path / "photos",
+        method="asmk",
+        local_features="rootsift",
+        regions="grid",
+        cache=tmp_path / "c",
+    )
+    assert found.convention.startswith("R-ASMK* (grid) with rootsift")
+    assert found.to_dict()["mAP"] > 70  # by chance 31
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("path,x1,y1,x2,y2\nrome/1.jpg,0,0,9,9\n")
+    with pytest.raises(SolarError, match="region"):
+        evaluate(
+            tmp_path / "photos",
+            method="asmk",
+            local_features="rootsift",
+            regions=boxes,
+            cache=tmp_path / "c",
+        )

@@ -109,7 +109,7 @@ def test_features_are_in_the_order_of_the_published_lists(home: Path) -> None:
     found = solar.evaluate(home, protocol="gldv2-recognition", **files).to_dict()
     # Both answer with full confidence; the photo without a landmark comes after the other by name.
     assert found["public"] == {"µAP": 100, "accuracy": 100}
-    with pytest.raises(SolarError, match=r"There are 2 rows in .* but 4 photos in .*index\.csv"):
+    with pytest.raises(SolarError, match=r" 2 rows .* 4 photos in .*index\.csv"):
         solar.evaluate(home, protocol="gldv2-retrieval", features=(queries, queries))
 
 
@@ -131,5 +131,5 @@ def test_a_photo_that_is_not_there_is_told_at_once(
     monkeypatch.setattr(RetrievalNet, "average", None)  # nothing can be described
     path = tmp_path / "solution.csv"
     path.write_text("id,images,Usage\n02e0,gone,Public\n")
-    with pytest.raises(SolarError, match=r"solution\.csv names the photo gone, which is not in"):
+    with pytest.raises(SolarError, match=r"solution\.csv .*photo gone"):
         solar.evaluate(home, protocol="gldv2-retrieval", model=tiny, ground_truth=path)

@@ -90,7 +90,7 @@ def test_groups_leave_the_others_out_of_the_list(truth: Path) -> None:
 def test_photos_are_described_or_missed(truth: Path, tiny: RetrievalNet) -> None:
     from PIL import Image
 
-    with pytest.raises(SolarError, match=r"names the photo small\.png, which is not in"):
+    with pytest.raises(SolarError, match=r"small\.png"):
         solar.evaluate(truth, protocol="ilias", model=tiny)
     random = np.random.default_rng(0)
     for name in ("small", "large", "other", "q0", "q1"):
@@ -101,5 +101,5 @@ def test_photos_are_described_or_missed(truth: Path, tiny: RetrievalNet) -> None
 
 
 def test_features_must_be_of_this_set(truth: Path) -> None:
-    with pytest.raises(SolarError, match=r"There are 2 rows in .* but 3 positives of"):
+    with pytest.raises(SolarError, match=r" 2 rows .* 3 positives"):
         solar.evaluate(truth, protocol="ilias", features=(QUERIES, QUERIES))

@@ -139,11 +139,11 @@ def test_retrieval_is_what_a_loop_says(seed: int, average: str) -> None:
 def test_a_list_for_longer_strips_is_refused() -> None:
     data = small(0)
     items = Items(("v_1",), np.array([0]), np.array([6]))
-    with pytest.raises(SolarError, match="queries name patches beyond the end"):
+    with pytest.raises(SolarError, match="beyond the end"):
         retrieval(data, items, items)
 
 
 def test_a_list_with_an_unknown_sequence_is_refused() -> None:
     items = Items(("i_zion",), np.array([0]), np.array([0]))
-    with pytest.raises(SolarError, match="name the sequence i_zion"):
+    with pytest.raises(SolarError, match="i_zion"):
         retrieval(small(0), items, items)

@@ -45,12 +45,12 @@ def test_ties_count_against_the_descriptor_in_any_order() -> None:
 
 @pytest.mark.parametrize("same", [[True, True], [False, False]])
 def test_pairs_of_one_kind_are_refused(same: list[bool]) -> None:
-    with pytest.raises(SolarError, match="needs pairs"):
+    with pytest.raises(SolarError, match="pairs"):
         fpr95([1.0, 2.0], same)
 
 
 def test_an_unknown_convention_is_refused() -> None:
-    with pytest.raises(SolarError, match="no convention 'sift'"):
+    with pytest.raises(SolarError, match="'sift'"):
         fpr95([1.0, 2.0], [True, False], "sift")
 
 

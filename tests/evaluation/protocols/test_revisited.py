@@ -80,7 +80,7 @@ def test_the_older_protocol_is_flat(tmp_path: Path) -> None:
 
 def test_descriptors_of_another_database_are_refused(truth: GroundTruth) -> None:
     database, queries = ground_truth.descriptors()
-    with pytest.raises(SolarError, match="59 rows in the database but 60 database photos in"):
+    with pytest.raises(SolarError, match=r"59 rows .* 60 database photos"):
         evaluate_ground_truth(truth, database[:-1], queries)
-    with pytest.raises(SolarError, match="4 rows in the queries but 5 queries in"):
+    with pytest.raises(SolarError, match=r"4 rows .* 5 queries"):
         evaluate_ground_truth(truth, database, queries[:-1])

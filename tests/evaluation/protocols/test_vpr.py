@@ -1,4 +1,4 @@
-"""Place recognition: the golden numbers, exact distances, names of frames, and whole folders."""
+"""Place recognition: golden numbers, exact distances, positions and frames, whole folders."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,15 @@ import solar
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.evaluation import compare, interval
-from solar.evaluation.protocols.vpr import evaluate_places, near_frames, near_positions
+from solar.evaluation.protocols.vpr import (
+    evaluate_places,
+    frame_of,
+    listed_positions,
+    name_positions,
+    near_frames,
+    near_positions,
+    read_positions,
+)
 from solar.models import RetrievalNet
 
 
@@ -110,7 +118,7 @@ def test_a_csv_or_frames_give_what_names_give(
         found = solar.evaluate(tmp_path, features=features, protocol="vpr", **how)
         assert found.to_dict() == expected
     nearer = {"positions": tmp_path / "positions.csv", "radius": 24.98}
-    with pytest.raises(SolarError, match="No photo of the database is correct for any query"):
+    with pytest.raises(SolarError, match="positions"):
         solar.evaluate(tmp_path, features=features, protocol="vpr", **nearer)
 
 
@@ -128,7 +136,7 @@ def test_descriptors_and_stores_need_no_model(
     assert found.convention.startswith("Whole photos, descriptors as given")
     stores = {"database": "database.store", "queries": "queries.store"}
     assert solar.evaluate(tmp_path, protocol="vpr", **stores).to_dict() == expected
-    with pytest.raises(SolarError, match=r"There are 4 rows in .* but 3 photos in"):
+    with pytest.raises(SolarError, match=r" 4 rows .* 3 photos"):
         solar.evaluate(places, protocol="vpr", features=files[::-1])
 
 
@@ -139,13 +147,86 @@ def test_what_is_wrong_is_told_before_anything_is_described(
     rename(places, tmp_path / "renamed")
     (tmp_path / "few.csv").write_text("name,east,north\n0.jpg,0,0\n")
     cases: list[tuple[Path, dict[str, Any], str]] = [
-        (tmp_path / "renamed", {}, r"photo 0\.jpg in .*database contains no position"),
-        (tmp_path / "renamed", {"positions": tmp_path / "few.csv"}, "no position for the photo"),
-        (tmp_path / "renamed", {"positions": tmp_path / "no.csv"}, "cannot be read"),
-        (tmp_path / "renamed", {"positions": "x", "frames": 1}, "give one of the two"),
+        (tmp_path / "renamed", {}, r"0\.jpg in .*database"),
+        (tmp_path / "renamed", {"positions": tmp_path / "few.csv"}, "position"),
+        (tmp_path / "renamed", {"positions": tmp_path / "no.csv"}, "no.csv"),
+        (tmp_path / "renamed", {"positions": "x", "frames": 1}, "frames=.*positions="),
         (tmp_path, {"frames": 1}, "database"),
-        (places, {"protocol": "vqr"}, "no protocol 'vqr': choose vpr, ilias, gldv2-retrieval"),
+        (places, {"protocol": "vqr"}, "'vqr'.*vpr, ilias"),
     ]
     for folder, how, sentence in cases:
         with pytest.raises(SolarError, match=sentence):
             solar.evaluate(folder, model=tiny, **{"protocol": "vpr", **how})
+
+
+def test_names_tell_positions_to_the_centimetre() -> None:
+    names = ["@0543256.96@4178906.70@10@S@pano@.jpg", "town/x@-3.005@2e2@.png"]
+    assert name_positions(names, "it") == {
+        names[0]: (54325696, 417890670),
+        names[1]: (-300, 20000),
+    }
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "@12@.jpg", "@12@north@.jpg", "@nan@1@.jpg", "@1e99@1@"])
+def test_a_name_without_a_position_is_told(name: str) -> None:
+    with pytest.raises(SolarError, match="position"):
+        name_positions(["@1@2@.jpg", name], "it")
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "positions.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_csv_may_name_its_columns_as_others_do(tmp_path: Path) -> None:
+    path = write(tmp_path, "key,northing,easting,night\na.jpg,2.5,1.25,0\nb.jpg,-1,0,1\n")
+    assert read_positions(path) == {"a.jpg": (125, 250), "b.jpg": (0, -100)}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("name,east\na.jpg,1\n", "Line 1 .* north"),
+        ("a.jpg,1,2\n", "Line 1 .* name"),
+        ("name,east,north\na.jpg,1,far\n", "Line 2 .*'1', 'far'"),
+        ("name,east,north\na.jpg,1\n", "Line 2 .* 2 cells"),
+        ("name,east,north\na.jpg,1,2\na.jpg,1,2\n", "Line 3 .* a.jpg"),
+        ("name,east,north\n", "no photo"),
+        ("", "name"),
+        ("name,east,north\n\ud800", "CSV"),
+    ],
+)
+def test_a_wrong_csv_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "positions.csv"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(SolarError, match=sentence) as told:
+        read_positions(path)
+    assert "\n" not in str(told.value)
+
+
+def test_photos_are_found_below_either_folder_or_anywhere(tmp_path: Path) -> None:
+    sides = [(tmp_path / "database", ["1.jpg"]), (tmp_path / "queries", ["1.jpg", "2.jpg"])]
+    known = {"database/1.jpg": (1, 1), "queries/1.jpg": (2, 2), "2.jpg": (3, 3)}
+    expected = [{"1.jpg": (1, 1)}, {"1.jpg": (2, 2), "2.jpg": (3, 3)}]
+    assert listed_positions(known, sides, "it") == expected
+    absolute = {
+        str(folder / name): expected[number][name]
+        for number, (folder, names) in enumerate(sides)
+        for name in names
+    }
+    assert listed_positions(absolute, sides, "it") == expected
+
+
+def test_photos_and_positions_must_belong_together(tmp_path: Path) -> None:
+    sides = [(tmp_path / "database", ["1.jpg"])]
+    with pytest.raises(SolarError, match=r"database/1\.jpg"):
+        listed_positions({"2.jpg": (0, 0)}, sides, "it")
+    with pytest.raises(SolarError, match=r"2\.jpg"):
+        listed_positions({"1.jpg": (0, 0), "2.jpg": (0, 0)}, sides, "it")
+
+
+def test_the_frame_is_what_a_name_ends_in() -> None:
+    assert frame_of("summer/images-00012.png") == ("summer/images-", 12)
+    assert frame_of("12.jpg") == frame_of("0012.png") == ("", 12)
+    assert frame_of("12_resized.jpg") == ("12_resized", -1)

@@ -17,7 +17,7 @@ from support.two_processes import in_two_processes
 
 import solar
 from solar.datasets.labelled.build import build_training_set
-from solar.datasets.labelled.file import sfm_path
+from solar.datasets.labelled.sources import sfm_path
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import RetrievalNet

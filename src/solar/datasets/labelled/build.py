@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from solar.datasets.labelled.cleaning import Geometry, compare_photos
-from solar.datasets.labelled.file import (
+from solar.datasets.labelled.photo_labels import labelled_photos
+from solar.datasets.labelled.sources import (
     Landmark,
     TrainingFile,
     read_training_file,
     write_training_file,
 )
-from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.images import Photos, load
@@ -24,7 +24,7 @@ same place, of 24 with 8 only 21; photos of different landmarks were never seen 
 
 @dataclass(frozen=True)
 class BuiltTrainingSet:
-    """What was written."""
+    """What `build_training_set` wrote."""
 
     photos: int  # that can be read
     landmarks: int
@@ -48,26 +48,24 @@ def build_training_set(
     geometry: Geometry | None = None,
     progress: Progress | None = None,
 ) -> BuiltTrainingSet:
-    """Read every photo once, compare those of a landmark if asked, and write it all down.
+    """Decode every photo once, compare those of a landmark if asked, and write the training file.
 
     Args:
         source: A folder sorted as `landmark/photo.jpg`, tar shards of the same, a CSV of
-            `path,landmark`, or a file that this wrote before: then nothing is read or compared
-            again, and only `least` and `val_fraction` are applied anew.
+            `path,landmark`, or an earlier output: then only `least` and `val_fraction` are applied.
         output: The JSON to write.
         root: The folder that the names of a CSV are relative to; its own if not given.
-        verify: Compare photos: a pair is a positive only if enough points agree on one view
-            change.
-        least: How many that is.
-        val_fraction: The part of the landmarks to hold out for validation.
-        seed: Decides which those are.
+        verify: Compare photos: a pair is positive only if `least` points agree on one view change.
+        least: Default: `LEAST`.
+        val_fraction: The part of the landmarks to hold out for validation, chosen by `seed`.
+        seed: See `val_fraction`.
         processes: Number of processes that compare; the result is the same.
         geometry: How to compare.
         progress: Called with the step, what is done, and the total.
 
     Raises:
-        SolarError: The source has no labels or shows one landmark only, no photo has a positive,
-            OpenCV is missing, or the output cannot be written.
+        SolarError: The source has no labels or one landmark only, no photo has a positive, OpenCV
+            is missing, or the output cannot be written.
     """
     if Path(output).suffix.lower() != ".json":
         raise SolarError(f"The output {output} must end in .json.")
@@ -79,11 +77,9 @@ def build_training_set(
     if len(parts) == 1 and parts[0].suffix.lower() == ".json":
         content = read_training_file(parts[0], root=root)
         if content.least is None and (verify or least is not None):
-            raise SolarError(
-                f"{shown} was not verified: build it from the photos, with `verify=True`."
-            )
+            raise SolarError(f"{shown} was not verified: build it with `verify=True`.")
     else:
-        content, unreadable = _looked_at(parts, root, progress)
+        content, unreadable = _from_photos(parts, root, progress)
         if verify:
             content = _compared(content, shown, geometry, processes, seed, progress)
         elif least is not None:
@@ -109,7 +105,7 @@ def build_training_set(
     )
 
 
-def _looked_at(
+def _from_photos(
     parts: list[Path], root: str | Path | None, progress: Progress | None
 ) -> tuple[TrainingFile, dict[str, str]]:
     photos, labels = labelled_photos(parts, root)

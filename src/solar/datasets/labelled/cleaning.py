@@ -1,10 +1,8 @@
 """Clean noisy labels by geometry: photos match if many keypoints fit one homography.
 
 Photos that share a label often share nothing else: the view from a tower, its plaque, its foyer.
-Photos are compared keypoint by keypoint, and how many of the matches agree on one homography is
-written down. By chance, in 3,085 pairs of photos of different landmarks, it was never more than 8.
-A homography is stricter than a fundamental matrix, for which a point need only lie on a line: there
-chance reached twice as many.
+In 3,085 pairs of photos of different landmarks, at most 8 matches agreed on one homography by
+chance. With a fundamental matrix, for which a point need only lie on a line, it was twice as many.
 """
 
 import os
@@ -26,39 +24,24 @@ from solar.images.opencv import opencv
 from solar.local.features import DEFAULT, LocalFeatures, local_features, local_model
 from solar.matching.match import RATIO, estimate, mutual_matches
 
-Match = tuple[int, int, int]
-"""Two photos, and how many of their points agree on one change of view."""
+Match = tuple[int, int, int]  # two photos, and how many of their points agree on one change of view
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """How photos are compared.
+    """How photos are compared."""
 
-    Attributes:
-        model: What describes keypoints, see `solar.local.features.local_model`.
-        size: Photos are shrunk to this longer side.
-        keypoints: Of a photo, the strongest.
-        ratio: As for `solar.matching.match.match`.
-        tolerance: How far a point may be from where the homography puts it, as a part of the
-            photo's longer side.
-        stamp: Points that are at the same place in both photos, and not farther than this part of
-            the longer side from the top or bottom, are not counted: text stamped on photos.
-        floor: Fewer agreeing points are chance, and not written down.
-        everybody: In a group of up to this many photos every pair is compared.
-        candidates: In a larger group each photo is compared with this many of the likeliest.
-        group: Larger landmarks are divided by chance into groups, which bounds time and memory.
-    """
-
-    model: str = DEFAULT
-    size: int = 640
-    keypoints: int = 1000
-    ratio: float = RATIO
-    tolerance: float = 0.01
+    model: str = DEFAULT  # local features, see `solar.local.features.local_model`
+    size: int = 640  # longer side that photos are shrunk to
+    keypoints: int = 1000  # per photo, the strongest
+    ratio: float = RATIO  # as for `solar.matching.match.match`
+    tolerance: float = 0.01  # error of the homography, as a part of the longer side
+    # Points at the same place in both photos, this close to the top or bottom, are not counted.
     stamp: float = 0.1
-    floor: int = 8
-    everybody: int = 150
-    candidates: int = 50
-    group: int = 500
+    floor: int = 8  # fewer agreeing points are chance, and not written
+    all_pairs: int = 150  # in a group of up to this many photos every pair is compared
+    candidates: int = 50  # in a larger group each photo only with this many of the likeliest
+    group: int = 500  # larger landmarks are divided at random, which bounds time and memory
 
 
 def compare_photos(
@@ -71,13 +54,11 @@ def compare_photos(
 ) -> list[Match]:
     """Compare the photos of each landmark with each other, in several processes.
 
-    Returns:
-        Pairs of photos, the lower number first, with the points that agree, in order; those below
-        the floor are left out. The seed decides who is in a group with whom in landmarks too large
-        to compare whole; the number of processes changes nothing.
+    The seed divides landmarks too large to compare whole; `processes` changes nothing. A SolarError
+    if OpenCV is not installed or a photo cannot be read.
 
-    Raises:
-        SolarError: OpenCV is not installed, or a photo cannot be read.
+    Returns:
+        Pairs of photos, the lower number first, and the points that agree, in order.
     """
     opencv()
     geometry = geometry or Geometry()
@@ -95,7 +76,7 @@ def compare_photos(
 
 
 def _groups(found: TrainingSet, most: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Photos to be compared with each other, by name and therefore whatever their order."""
+    """Photos to compare with each other, chosen by name and so whatever their order."""
     by_name = np.array(sorted(range(len(found)), key=found.photos.names.__getitem__))
     chance = np.random.default_rng(seed)
     for landmark in range(len(found.labels)):
@@ -107,7 +88,7 @@ def _groups(found: TrainingSet, most: int, seed: int) -> Iterator[npt.NDArray[np
 
 
 def _pairs(photos: int, geometry: Geometry) -> int:
-    if photos <= geometry.everybody:
+    if photos <= geometry.all_pairs:
         return photos * (photos - 1) // 2
     return photos * geometry.candidates
 
@@ -138,11 +119,9 @@ def _single_threads() -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in names:
+            del os.environ[name]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def compare_group(photos: Photos, geometry: Geometry) -> list[Match]:
@@ -164,12 +143,12 @@ def _worth_comparing(
     features: Sequence[LocalFeatures], geometry: Geometry
 ) -> Iterable[tuple[int, int]]:
     """All pairs of a small group; of a large one those whose strongest points match most often."""
-    everybody = combinations(range(len(features)), 2)
-    if len(features) <= geometry.everybody:
-        return everybody
+    pairs = combinations(range(len(features)), 2)
+    if len(features) <= geometry.all_pairs:
+        return pairs
     strongest = [one.directions[:200] for one in features]
     likely = np.zeros((len(features), len(features)), np.int64)
-    for a, b in everybody:
+    for a, b in pairs:
         found = mutual_matches(strongest[a], strongest[b], ratio=geometry.ratio)
         likely[a, b] = likely[b, a] = len(found)
     best = np.argsort(-likely, axis=1, kind="stable")[:, : geometry.candidates]
@@ -198,15 +177,13 @@ def agreeing(a: LocalFeatures, b: LocalFeatures, geometry: Geometry) -> int:
 def _stamped(
     a: Floats, b: Floats, extents: Sequence[npt.NDArray[np.float64]], geometry: Geometry
 ) -> npt.NDArray[np.bool_]:
-    """Which matches may be a date or an agency's name: as far from the same corner in both photos.
+    """Which matches may be a stamped date or agency name: as far from one corner in both photos.
 
-    Photos of anything agree on those. Photos from the very same place lose a few matches as well,
-    of the hundreds that they have.
+    Photos taken from the same place lose a few of their hundreds of matches as well.
     """
     from_end_a, from_end_b = np.subtract(extents[0], a), np.subtract(extents[1], b)
     same = np.abs(a - b) < geometry.tolerance
     same_end = np.abs(from_end_a - from_end_b) < geometry.tolerance
     at_top = same[:, 1] & (a[:, 1] < geometry.stamp)
     at_bottom = same_end[:, 1] & (from_end_a[:, 1] < geometry.stamp)
-    stamped: npt.NDArray[np.bool_] = (same[:, 0] | same_end[:, 0]) & (at_top | at_bottom)
-    return stamped
+    return np.asarray((same[:, 0] | same_end[:, 0]) & (at_top | at_bottom))

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from solar.errors import SolarError
@@ -16,14 +16,9 @@ _LABELS = ("label", "landmark", "landmark_id")
 def labelled_photos(
     source: str | Path | Sequence[str | Path], root: str | Path | None = None
 ) -> tuple[Photos, list[str]]:
-    """Photos sorted as `landmark/photo.jpg`, or listed in a CSV, and what each shows.
+    """Photos and their labels: sorted as `landmark/photo.jpg` in folders or tar shards, or one CSV.
 
-    Args:
-        source: A folder, a tar shard, several of these, or one CSV.
-        root: The folder that the names of a CSV are relative to; its own if not given.
-
-    Raises:
-        SolarError: There is no such thing, or it does not say what a photo shows.
+    `root` is the folder that the names of a CSV are relative to; default: its own.
     """
     parts = [Path(source)] if isinstance(source, str | Path) else [Path(part) for part in source]
     if len(parts) == 1 and parts[0].suffix.lower() == ".csv":
@@ -33,10 +28,9 @@ def labelled_photos(
 
 
 def folder_labels(names: Sequence[str], source: object) -> list[str]:
-    """Take each photo's label from the folder it is in: `landmark/photo.jpg`, at any depth.
+    """Each photo's label: the folder it is in, `landmark/photo.jpg`, at any depth.
 
-    Names are as `solar.images.find_photos` gives them. A SolarError if a photo is in no folder,
-    which says that it is of `source`.
+    A SolarError about `source` if a photo is in no folder.
     """
     labels = [PurePosixPath(name).parent.name for name in names]
     if "" in labels:
@@ -51,16 +45,11 @@ def folder_labels(names: Sequence[str], source: object) -> list[str]:
 def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, list[str]]:
     """Read photos and their labels from a CSV, in its order, whether the photos exist or not.
 
-    Args:
-        path: UTF-8, a photo a line: `name,label`. With a heading there may be other columns, the
-            two that count being called `name`, `path`, `photo`, `file` or `image`, and `label`,
-            `landmark` or `landmark_id`. In a column `id`, as Google Landmarks has it, photos are
-            named without their folder and ending.
-        root: The folder that names are relative to; the CSV's own if not given.
-
-    Raises:
-        SolarError: The file cannot be read, a line is not a name and a label, or a name is
-            there twice.
+    The CSV is in UTF-8, one `name,label` per line; or it has a heading and perhaps other columns:
+    `name`, `path`, `photo`, `file` or `image`, and `label`, `landmark` or `landmark_id`. In a
+    column `id`, as in Google Landmarks, photos are named without folder and ending. `root` is the
+    folder of the photos; default: the CSV's own. A SolarError if a line is not a name and a label,
+    or a name occurs twice.
     """
     path = Path(path)
     folder = path.parent if root is None else Path(root)
@@ -86,11 +75,7 @@ def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, 
 
 
 def read_labels(path: str | Path) -> dict[str, str]:
-    """What photos show, by their names: of a CSV as for `read_csv`, or of an object in JSON.
-
-    Raises:
-        SolarError: As for `read_csv`, or the JSON is not an object of names and labels.
-    """
+    """Labels of photos by name, from a CSV as for `read_csv` or from a JSON object."""
     path = Path(path)
     if path.suffix.lower() != ".json":
         photos, labels = read_csv(path)
@@ -98,13 +83,9 @@ def read_labels(path: str | Path) -> dict[str, str]:
     wrong = 'is not a JSON object of names and labels, {"rome/1.jpg": "colosseum", …}'
     with reading(path, wrong, ValueError, TypeError, AttributeError, RecursionError):
         known = json.loads(path.read_text(encoding="utf-8-sig"))
-        return {name: _text(label) for name, label in known.items()}
-
-
-def _text(label: object) -> str:
-    if not isinstance(label, str | int):
-        raise TypeError(f"{label!r} is no label")
-    return str(label)
+        if not all(isinstance(label, str | int) for label in known.values()):
+            raise TypeError
+        return {name: str(label) for name, label in known.items()}
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -118,24 +99,31 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield number, [cell.strip() for cell in row]
 
 
-def headed_rows(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The heading of a CSV, empty in an empty file, and the lines below it as `read_rows` has them.
+def read_columns(
+    path: Path, columns: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """The lines below the heading of a CSV: number, and the cells of some columns.
 
-    A SolarError at a line that has more or fewer cells than the heading.
+    Each column goes by any of the names given, in lower case; all but the optional ones must be
+    there. A SolarError if a line has more or fewer cells than the heading.
     """
     rows = read_rows(path)
     _, heading = next(rows, (0, []))
-
-    def below() -> Iterator[tuple[int, list[str]]]:
-        for number, row in rows:
-            if len(row) != len(heading):
-                raise SolarError(
-                    f"Line {number} of {path} has {len(row)} cells under a heading of "
-                    f"{len(heading)}."
-                )
-            yield number, row
-
-    return heading, below()
+    cells = [cell.lower() for cell in heading]
+    places: dict[str, int] = {}
+    for column, names in columns.items():
+        there = [cells.index(name) for name in names if name in cells]
+        if there:
+            places[column] = there[0]
+        elif column not in optional:
+            wanted = ",".join(columns)
+            raise SolarError(f"Line 1 of {path} names no column {column}: write {wanted}.")
+    for number, row in rows:
+        if len(row) != len(heading):
+            raise SolarError(
+                f"Line {number} of {path} has {len(row)} cells under a heading of {len(heading)}."
+            )
+        yield number, {column: row[place] for column, place in places.items()}
 
 
 def _columns(cells: Sequence[str]) -> tuple[int, int] | None:
@@ -147,10 +135,9 @@ def _columns(cells: Sequence[str]) -> tuple[int, int] | None:
 
 
 def photo_paths(ids: Sequence[str], folder: Path) -> list[str]:
-    """Where photos known by their number are: `id.jpg`, `jpg/id.jpg`, or `0/1/2/012….jpg`.
+    """Where photos known by an id are: `id.jpg`, `jpg/id.jpg`, or `0/1/2/012….jpg`.
 
-    Paths are relative to the folder, in which the first thousand are looked for to see how the
-    photos are kept; `id.jpg` if none is there.
+    Relative to the folder, in which the first thousand are looked for; `id.jpg` if none is there.
     """
     ways: list[Callable[[str], str]] = [
         lambda name: f"{name}.jpg",

@@ -1,11 +1,11 @@
-"""A training set: photos, their landmarks, queries and positives."""
+"""Labelled photos to train on: with queries and positives, or as places to tell apart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, overload
+from typing import Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,8 @@ Part = Literal["train", "val", "all"]
 class Positives(Sequence[Ints]):
     """Lists of photos in one array, of which each is a range; the ranges may overlap.
 
-    Everybody in a landmark of n photos has the other n - 1 as positives: written out that would be
-    n² numbers, and a landmark may have 50,000 photos. Here it is 2n, also when sent to a process.
+    In a landmark of n photos each has the other n - 1 as positives: written out that would be n²
+    numbers, for up to 50,000 photos. Here it is 2n, also when sent to a process.
     """
 
     def __init__(self, numbers: Ints, starts: Ints, stops: Ints) -> None:
@@ -50,13 +50,13 @@ class Positives(Sequence[Ints]):
         return cls(*(np.concatenate([empty, *parts]) for parts in (numbers, starts, stops)))
 
     def kept(self, keep: npt.NDArray[np.bool_]) -> Positives:
-        """The lists without photos that are not kept, which are counted anew; some may be empty."""
+        """The lists without photos that are not kept, renumbered; some may be empty."""
         here = keep[self.numbers]
         before = np.concatenate([[0], np.cumsum(here)])
         new = np.cumsum(keep) - 1
         return Positives(new[self.numbers[here]], before[self.starts], before[self.stops])
 
-    def everybody(self) -> Ints:
+    def members(self) -> Ints:
         """The photos that are in any of the lists, some of them several times."""
         edges = np.zeros(len(self.numbers) + 1, np.int64)
         np.add.at(edges, self.starts, 1)
@@ -71,32 +71,20 @@ class Positives(Sequence[Ints]):
     @overload
     def __getitem__(self, at: slice | Ints) -> Positives: ...
     def __getitem__(self, at: int | slice | Ints) -> Ints | Positives:
-        """One list, or some of the lists."""
         if isinstance(at, slice | np.ndarray):
             return Positives(self.numbers, self.starts[at], self.stops[at])
         return self.numbers[self.starts[at] : self.stops[at]]
 
-    def __iter__(self) -> Iterator[Ints]:
-        return (self[at] for at in range(len(self)))
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """Photos to train on. A landmark with one photo asks nothing, but is among the negatives.
+    """Photos to train on. A landmark's only photo is no query, but is among the negatives."""
 
-    Attributes:
-        photos: All photos, queries or not: what negatives are mined from.
-        landmarks: (n,) the landmark each photo shows, counted from 0.
-        labels: Names of the landmarks.
-        queries: (q,) photos that ask, ascending.
-        positives: For each query the photos, one or more, that show the same.
-    """
-
-    photos: Photos
-    landmarks: Ints
-    labels: tuple[str, ...]
-    queries: Ints
-    positives: Sequence[Ints]
+    photos: Photos  # queries or not: what negatives are mined from
+    landmarks: Ints  # (n,) the landmark each photo shows, counted from 0
+    labels: tuple[str, ...]  # names of the landmarks
+    queries: Ints  # (q,) ascending
+    positives: Positives  # for each query one photo or more of its landmark
 
     def __len__(self) -> int:
         return len(self.photos)
@@ -109,22 +97,17 @@ class TrainingSet:
     def verified(self, source: object) -> TrainingSet:
         """Without photos that have no positive although their landmark has other photos.
 
-        Where photos were compared, nothing says that these show what their label says. A SolarError
-        if one landmark is left.
+        Where photos were compared, nothing says that these show what their label says.
         """
         keep = np.bincount(self.landmarks)[self.landmarks] == 1
         keep[self.queries] = True
-        keep[self._positives().everybody()] = True
+        keep[self.positives.members()] = True
         return self._of_photos(keep, source)
-
-    def _positives(self) -> Positives:
-        given = self.positives
-        return given if isinstance(given, Positives) else Positives.of(given)
 
     def _of_photos(self, keep: npt.NDArray[np.bool_], source: object) -> TrainingSet:
         numbers = np.flatnonzero(keep)
         shown, landmarks = np.unique(self.landmarks[numbers], return_inverse=True)
-        positives = self._positives().kept(keep)
+        positives = self.positives.kept(keep)
         asking = keep[self.queries] & (positives.stops > positives.starts)
         found = TrainingSet(
             self.photos.select(numbers.tolist()),
@@ -136,26 +119,18 @@ class TrainingSet:
         return checked(found, source)
 
     def split(self, fraction: float, *, seed: int = 0) -> tuple[TrainingSet, TrainingSet]:
-        """Hold out some landmarks, with all of their photos, to validate on.
+        """Hold out some landmarks, with all of their photos: training set, validation set.
 
-        Args:
-            fraction: How many of the landmarks whose photos have positives, above 0 and below 1;
-                at least two are held out and two kept.
-            seed: Another seed holds out others. The choice depends on the landmarks' names only,
-                not on the order of the photos.
-
-        Returns:
-            What to train on, and what to validate on.
-
-        Raises:
-            SolarError: Fewer than four landmarks have positives, or the fraction is none.
+        Of the landmarks with positives, this fraction (above 0, below 1) is held out, at least two,
+        and at least two are kept. The choice depends on their names and the seed, not on the order
+        of the photos. A SolarError if there are fewer than four.
         """
         held = set(self.held_out(fraction, seed=seed))
         mine = np.array([label in held for label in self.labels])[self.landmarks]
         return self._of_photos(~mine, "what is left"), self._of_photos(mine, "what is held out")
 
     def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
-        """Names of the landmarks that `split` holds out; it raises what `split` raises."""
+        """Names of the landmarks that `split` holds out."""
         asking = np.unique(self.landmarks[self.queries])
         names = [self.labels[landmark] for landmark in asking.tolist()]
         return held_out_names(names, fraction, seed=seed)
@@ -167,10 +142,7 @@ def held_out_names(names: Iterable[str], fraction: float, *, seed: int) -> list[
     if not 0 < fraction < 1:
         raise SolarError(f"The fraction to hold out must be between 0 and 1, not {fraction:g}.")
     if len(names) < 4:
-        raise SolarError(
-            f"{len(names)} landmarks with positives are too few to hold some out: training and "
-            "validation need two each."
-        )
+        raise SolarError(f"{len(names)} landmarks with positives are too few to split: take 4.")
     wanted = min(max(round(fraction * len(names)), 2), len(names) - 2)
     # `random` alone: NumPy may change what its other distributions draw.
     order = np.argsort(np.random.default_rng(seed).random(len(names)), kind="stable")
@@ -178,10 +150,7 @@ def held_out_names(names: Iterable[str], fraction: float, *, seed: int) -> list[
 
 
 def label_photos(photos: Photos, labels: Sequence[str], source: object) -> TrainingSet:
-    """A set in which everybody asks for all others of the landmark, in the order of the photos.
-
-    A SolarError about `source` if they show fewer than two landmarks, or no two show the same.
-    """
+    """A set in which each photo has all others of its landmark as positives."""
     shown, landmarks = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
     landmarks = landmarks.astype(np.int64)
     counts = np.bincount(landmarks, minlength=len(shown))
@@ -195,10 +164,7 @@ def label_photos(photos: Photos, labels: Sequence[str], source: object) -> Train
 
 
 def checked(found: TrainingSet, source: object) -> TrainingSet:
-    """The set as it is, if it can be trained on.
-
-    A SolarError if it shows fewer than two landmarks, or no photo has a positive.
-    """
+    """The set, or a SolarError if it has fewer than two landmarks or no positives."""
     if len(found.labels) < 2:
         raise SolarError(
             f"{source} has {len(found.labels) or 'no'} landmark: training needs at least two, "
@@ -213,10 +179,7 @@ def checked(found: TrainingSet, source: object) -> TrainingSet:
 
 
 def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
-    """The set without photos that are not there.
-
-    A SolarError if some are missing and `missing` is not "drop", or nothing to learn from is left.
-    """
+    """The set without missing photos; a SolarError unless `missing` is `drop` and some are left."""
     here = np.array(
         [not isinstance(place, Path) or place.is_file() for place in found.photos.places]
     )
@@ -225,8 +188,97 @@ def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
     if missing == "drop" and here.any():
         return found._of_photos(here, source)
     gone = np.flatnonzero(~here)
-    first = ", ".join(str(found.photos.places[number]) for number in gone[:3].tolist())
-    raise SolarError(
-        f"{len(gone):,} of {len(here):,} photos of {source} are missing ({first}"
-        f"{', …' if len(gone) > 3 else ''}): say where they are with root, or drop them."
-    )
+    first = [str(found.photos.places[number]) for number in gone[:4].tolist()]
+    cure = "say where they are with root, or drop them"
+    raise missing_photos(source, first, len(gone), len(here), cure)
+
+
+def missing_photos(
+    source: object, first: Sequence[str], gone: int, total: int, cure: str
+) -> SolarError:
+    """The error about missing photos of a set, which names up to three of them."""
+    named = ", ".join([*first[:3], *(["…"] if gone > 3 else [])])
+    return SolarError(f"{gone:,} of {total:,} photos of {source} are missing ({named}): {cure}.")
+
+
+class PathArray(Sequence[str]):
+    """Texts of about equal length in one array, a tenth of the size of as many Python strings.
+
+    Made of texts, or of an array of their bytes in UTF-8.
+    """
+
+    def __init__(self, texts: Iterable[str] | npt.NDArray[np.bytes_]) -> None:
+        given = texts if isinstance(texts, np.ndarray) else [text.encode() for text in texts]
+        self.array: npt.NDArray[np.bytes_] = np.asarray(given, dtype=np.bytes_)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, at: int) -> str:  # type: ignore[override]
+        return bytes(self.array[at]).decode()
+
+
+@dataclass(frozen=True, eq=False)
+class FolderPhotos:
+    """Very many photos by their paths below one folder, whether they exist or not."""
+
+    folder: Path
+    names: PathArray
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, number: int) -> Path:
+        """The file of a photo."""
+        return self.folder / self.names[number]
+
+    def select(self, numbers: Iterable[int]) -> FolderPhotos:
+        """Some of the photos, in the order of their numbers."""
+        chosen = np.fromiter(numbers, np.int64)
+        return FolderPhotos(self.folder, PathArray(self.names.array[chosen]))
+
+
+PhotoList: TypeAlias = Photos | FolderPhotos  # what training reads photos from
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Photos, and the place that each shows."""
+
+    photos: PhotoList
+    labels: Ints  # (n,) the place of each, counted from 0; every place has a photo
+    names: tuple[str, ...]  # of the places
+
+    def __post_init__(self) -> None:
+        if len(self.names) < 2:
+            raise SolarError(f"{len(self.names) or 'No'} place: training needs at least two.")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def split(self, fraction: float, *, seed: int = 0) -> tuple[Places, Places]:
+        """Hold out some places, with all of their photos, as `TrainingSet.split`.
+
+        The fraction is of the places with two photos or more.
+        """
+        several = np.flatnonzero(np.bincount(self.labels, minlength=len(self.names)) > 1)
+        names = [self.names[number] for number in several.tolist()]
+        held = set(held_out_names(names, fraction, seed=seed))
+        out = np.array([name in held for name in self.names])[self.labels]
+        return self._of_photos(~out), self._of_photos(out)
+
+    def _of_photos(self, keep: npt.NDArray[np.bool_]) -> Places:
+        numbers = np.flatnonzero(keep)
+        shown, labels = np.unique(self.labels[numbers], return_inverse=True)
+        return Places(
+            self.photos.select(numbers),
+            labels.astype(np.int64),
+            tuple(self.names[place] for place in shown.tolist()),
+        )
+
+
+def listed(photos: PhotoList) -> Photos:
+    """The photos as `solar.images.Photos`, which have an object each: for a few."""
+    if isinstance(photos, Photos):
+        return photos
+    return Photos.in_folder(photos.folder, photos.names)

@@ -2,8 +2,8 @@
 
 A sequence is a folder with `ref.png` and, for easy, hard and tough detector noise, `e1.png` to
 `e5.png`, `h1.png` … `t5.png`: grey strips 65 pixels wide with one patch below the other. Row n of
-every strip of a sequence shows the same point. Descriptors of others come in the same layout, a
-`.csv` a strip with one row per patch.
+every strip of a sequence shows the same point. Published descriptors come in the same layout, one
+`.csv` per strip with one row per patch. Readers raise a SolarError about a missing or damaged file.
 """
 
 import csv
@@ -21,21 +21,18 @@ from solar.datasets.public.registry import HPATCHES_FILES
 from solar.errors import SolarError
 from solar.files import make_folder, reading, replacing
 
-SIDE = 65
-"""Pixels of a side of a patch."""
+SIDE = 65  # pixels of a side of a patch
 
-NOISES = ("e", "h", "t")
-"""Easy, hard and tough."""
+NOISES = ("e", "h", "t")  # easy, hard and tough
 
-IMAGES = (1, 2, 3, 4, 5)
-"""The photos beside the reference."""
+IMAGES = (1, 2, 3, 4, 5)  # the photos beside the reference
 
 STRIPS = tuple(name.removesuffix(".png") for name in HPATCHES_FILES)
 
 
 @dataclass(frozen=True, eq=False)
 class HPatches:
-    """Strips of patches in memory, or on a disk until they are asked for."""
+    """Strips of patches, in memory or read when used."""
 
     # Sequence to strip (`ref`, `e1`, …) to (n, 65, 65) uint8, or to its file.
     strips: Mapping[str, Mapping[str, Pixels | Path]]
@@ -52,16 +49,14 @@ class HPatches:
         return tuple(self.strips)
 
     def strip(self, name: str, kind: str) -> Pixels:
-        """The patches of a strip, (n, 65, 65) uint8; a SolarError if its file is damaged."""
+        """The patches of a strip, (n, 65, 65) uint8."""
         found = self.strips[name][kind]
         return _read_strip(found, self.counts[name]) if isinstance(found, Path) else found
 
     def only(self, names: Sequence[str]) -> "HPatches":
         """The same set with some of its sequences; a SolarError if one is missing."""
         if missing := sorted(set(names) - set(self.strips)):
-            raise SolarError(
-                f"{len(missing)} sequences of the split are missing, such as {missing[0]}."
-            )
+            raise SolarError(f"{len(missing)} sequences are missing, such as {missing[0]}.")
         return HPatches(
             {name: self.strips[name] for name in names}, {name: self.counts[name] for name in names}
         )
@@ -78,7 +73,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Patches of a task, as places in `names` and rows of the `ref` strips."""
+    """Patches of a task: positions in `names` and rows of the `ref` strips."""
 
     names: tuple[str, ...]
     sequence: Ints
@@ -96,28 +91,15 @@ class Pairs:
 
 
 def read_hpatches(root: str | Path, names: Iterable[str] | None = None) -> HPatches:
-    """Find the strips of all sequences of a folder, or of those named.
-
-    The folder holds one per sequence, as the published archive unpacks. Pixels are read when they
-    are used.
-
-    Raises:
-        SolarError: There is none, one lacks a strip, or a strip has another size than `ref`.
-    """
+    """Find the strips of all sequences of a folder, or of those named; pixels are read later."""
     root = Path(root)
-    if names is None:
-        names = sorted(path.parent.name for path in root.glob("*/ref.png"))
-        if not names:
-            raise SolarError(
-                f"{root} contains no HPatches sequence (a folder with ref.png, e1.png, …)."
-            )
+    names = _sequences(root, "png") if names is None else names
     strips = {name: {kind: root / name / f"{kind}.png" for kind in STRIPS} for name in names}
     counts = {}
     for name, files in strips.items():
         sizes = {kind: _patches_of(file) for kind, file in files.items()}
         counts[name] = sizes["ref"]
-        odd = [kind for kind, size in sizes.items() if size != sizes["ref"]]
-        if odd:
+        if odd := [kind for kind, size in sizes.items() if size != sizes["ref"]]:
             raise SolarError(
                 f"{files[odd[0]]} has {sizes[odd[0]]} patches, ref.png {counts[name]}."
             )
@@ -125,7 +107,7 @@ def read_hpatches(root: str | Path, names: Iterable[str] | None = None) -> HPatc
 
 
 def write_hpatches(data: HPatches, folder: str | Path) -> None:
-    """Write every sequence in the published layout; a SolarError if that fails."""
+    """Write every sequence in the published layout."""
     for name in data.names:
         place = Path(folder) / name
         make_folder(place)
@@ -135,7 +117,7 @@ def write_hpatches(data: HPatches, folder: str | Path) -> None:
 
 
 def read_splits(path: str | Path) -> dict[str, Split]:
-    """The published splits a, b, c, illum, view and full; a SolarError if it is something else."""
+    """The published splits a, b, c, illum, view and full."""
     wrong = "is not a splits.json: it needs test sequences a split"
     with reading(path, wrong, ValueError, KeyError, TypeError, AttributeError):
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -146,14 +128,14 @@ def read_splits(path: str | Path) -> dict[str, Split]:
 
 
 def read_items(path: str | Path) -> Items:
-    """A published list of queries or distractors, `s,idx`; a SolarError if it is none."""
+    """A published list of queries or distractors, `s,idx`."""
     lines = _table(path, ("s", "idx"))
     names, sequence = _numbered([line[0] for line in lines])
     return Items(names, sequence, _whole(path, [line[1] for line in lines]))
 
 
 def read_pairs(path: str | Path) -> Pairs:
-    """A published list of pairs, `s1,t1,idx1,s2,t2,idx2`; a SolarError if it is none."""
+    """A published list of pairs, `s1,t1,idx1,s2,t2,idx2`."""
     lines = _table(path, ("s1", "t1", "idx1", "s2", "t2", "idx2"))
     names, sequence = _numbered([name for line in lines for name in (line[0], line[3])])
     image = _whole(path, [number for line in lines for number in (line[1], line[4])])
@@ -166,21 +148,12 @@ def read_pairs(path: str | Path) -> Pairs:
 def read_descriptors(
     root: str | Path, names: Sequence[str] | None = None
 ) -> dict[str, dict[str, Floats]]:
-    """Descriptors in the published layout: `<sequence>/<strip>.csv`, split by commas or semicolons.
+    """Descriptors in `<sequence>/<strip>.csv`, split by commas or semicolons.
 
-    Returns:
-        Of all sequences there are, or those named: sequence to strip to (n, d) float32.
-
-    Raises:
-        SolarError: A file is missing or damaged, or two do not fit together.
+    Returns all sequences there are, or those named: sequence to strip to (n, d) float32.
     """
     root = Path(root)
-    if names is None:
-        names = sorted(path.parent.name for path in root.glob("*/ref.csv"))
-        if not names:
-            raise SolarError(
-                f"{root} contains no descriptors (one folder per sequence with ref.csv, …)."
-            )
+    names = _sequences(root, "csv") if names is None else names
     found = {
         name: {kind: _read_rows(root / name / f"{kind}.csv") for kind in STRIPS} for name in names
     }
@@ -193,6 +166,13 @@ def read_descriptors(
                     f"where {len(kinds['ref'])} of {width} belong."
                 )
     return found
+
+
+def _sequences(root: Path, ending: str) -> list[str]:
+    names = sorted(path.parent.name for path in root.glob(f"*/ref.{ending}"))
+    if not names:
+        raise SolarError(f"{root} contains no folder with ref.{ending}, e1.{ending}, ….")
+    return names
 
 
 def _patches_of(path: Path) -> int:

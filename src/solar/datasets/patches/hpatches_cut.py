@@ -1,10 +1,13 @@
-"""An HPatches-style set cut from photos whose homographies are known.
+"""Photo sequences with known homographies, and an HPatches-style set cut from them.
+
+Sequences are laid out like those of HPatches and the older affine covariant regions: a folder each,
+`1.jpg` to `6.jpg` (or .ppm, .png) and `H_1_2` to `H_1_6`, text files of nine numbers.
 
 Keypoints of SIFT on the reference give squares turned to their orientation, 6 times the keypoint's
-size and at least 20 pixels. Of squares that overlap by more than half the strongest is kept, as the
-published set keeps one; the strongest 500 stay if all photos show them whole. The homography
-carries each square to the other photos, as the affine map it is around its centre; there it is
-jittered as much as a detector would miss it, in three degrees.
+size and at least 20 pixels. Of squares that overlap by more than half the strongest is kept, as in
+the published set; the strongest 500 stay if all photos show them whole. The homography carries each
+square to the other photos, as its affine map around the centre; there the square is jittered like
+the errors of a detector, in three degrees.
 """
 
 import math
@@ -19,11 +22,67 @@ import numpy.typing as npt
 
 from solar.arrays import Doubles, Pixels
 from solar.datasets.patches.hpatches import IMAGES, NOISES, SIDE, HPatches, write_hpatches
-from solar.datasets.patches.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
+from solar.files import reading
 from solar.images import read_image
 from solar.images.opencv import opencv
 from solar.local.patch_cutting import REGION, SMALLEST
+
+_SUFFIXES = (".jpg", ".ppm", ".png", ".jpeg", ".pgm")
+
+
+@dataclass(frozen=True, eq=False)
+class PhotoSequence:
+    """One scene, named as its folder; the first of its two or more photos is the reference."""
+
+    name: str
+    photos: tuple[Path, ...]
+    # (photos, 3, 3), from the reference's pixels (x, y, 1) to each photo's; the first: identity
+    homographies: npt.NDArray[np.float64]
+
+
+def read_sequences(root: str | Path) -> tuple[PhotoSequence, ...]:
+    """All sequences in the folders of a folder, by name, or the one that the folder is itself.
+
+    A SolarError if there is none, or one has a photo without its homography or a damaged one.
+    """
+    root = Path(root)
+    if not root.is_dir():
+        raise SolarError(f"There is no folder {root}: name one with sequences of photos.")
+    folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
+    found = tuple(_sequence(folder) for folder in folders if _photo(folder, 1) is not None)
+    if not found:
+        raise SolarError(f"{root} contains no sequence (a folder with 1.jpg, 2.jpg, …, H_1_2, …).")
+    return found
+
+
+def _sequence(folder: Path) -> PhotoSequence:
+    photos, homographies = [], []
+    number = 1
+    while (photo := _photo(folder, number)) is not None:
+        photos.append(photo)
+        homographies.append(np.eye(3) if number == 1 else _homography(folder / f"H_1_{number}"))
+        number += 1
+    if len(photos) < 2:
+        raise SolarError(f"{folder} has a first photo, but no second one (2.jpg).")
+    return PhotoSequence(folder.resolve().name, tuple(photos), np.stack(homographies))
+
+
+def _photo(folder: Path, number: int) -> Path | None:
+    places = (folder / f"{number}{suffix}" for suffix in _SUFFIXES)
+    return next((place for place in places if place.is_file()), None)
+
+
+def _homography(path: Path) -> npt.NDArray[np.float64]:
+    with reading(path, "is not a homography: it needs nine numbers", ValueError):
+        values = np.array(path.read_text().split(), np.float64)
+        if values.size != 9 or not np.isfinite(values).all():
+            raise ValueError
+    matrix = values.reshape(3, 3)
+    if abs(np.linalg.det(matrix)) < 1e-12:
+        raise SolarError(f"{path} is not a homography: its matrix cannot be inverted.")
+    return matrix
+
 
 OVERLAP = 0.5
 """Intersection over union (of the circles in the squares) from which two points are one."""
@@ -31,7 +90,7 @@ OVERLAP = 0.5
 
 @dataclass(frozen=True)
 class Jitter:
-    """How far a detector misses: each number is the end of a uniform range around none."""
+    """Errors of a detector: each number is the end of a uniform range around 0."""
 
     rotation: float  # degrees
     translation: float  # of each coordinate, as a part of half the side of the patch
@@ -56,17 +115,10 @@ def make_hpatches(
 ) -> HPatches:
     """Cut `ref` and the strips of easy, hard and tough noise from every sequence, into memory.
 
-    The same photos, names and seed give the same patches; a point takes 69 kB.
-
-    Args:
-        sequences: A folder of them, or what `read_sequences` returns; each needs six photos.
-        out: Also write the strips to this folder.
-        seed: Another one gives other jitter.
-        keypoints: Most points per reference; those that not all photos show are dropped.
-
-    Raises:
-        SolarError: A sequence or photo cannot be read, has too few photos or no point that all its
-            photos show, or OpenCV is not installed.
+    Sequences are a folder of them, or what `read_sequences` returns. The same photos, names and
+    seed give the same patches, up to `keypoints` per sequence; a point takes 69 kB. With `out`,
+    strips are also written to that folder. A SolarError if OpenCV is missing, or a sequence has
+    fewer than six photos or no point that all photos show.
     """
     if isinstance(sequences, str | Path):
         sequences = read_sequences(sequences)
@@ -79,8 +131,8 @@ def make_hpatches(
 def carried(frames: Doubles, homography: Doubles) -> Doubles:
     """Frames in another photo: the homography's affine map around the middle of each.
 
-    Frames are (n, 2, 3), from patch coordinates (-1 to 1, and 1) to pixels; what comes out is not
-    finite for a point on the horizon.
+    Frames are (n, 2, 3), from patch coordinates (-1 to 1, and 1) to pixels; the result is not
+    finite for a point on the horizon or behind the camera.
     """
     if not len(frames):
         return frames
@@ -125,19 +177,19 @@ def compose(outer: Doubles, inner: Doubles) -> Doubles:
     return moved
 
 
-def cut_patches(picture: Pixels, frames: Doubles, side: int = SIDE) -> Pixels:
-    """Cut patches with OpenCV, from a picture blurred as much as each one shrinks it.
+def cut_patches(picture: Pixels, frames: Doubles) -> Pixels:
+    """Cut (n, 65, 65) patches with OpenCV, from a picture blurred as much as each shrinks it.
 
-    The picture is (h, w) grey; beyond its edges it is continued by its last pixels. Frames
-    (n, 2, 3) lead from patch coordinates (-1 to 1) to its pixels. Patches are (n, side, side).
+    Frames (n, 2, 3) lead from patch coordinates (-1 to 1) to the pixels of the grey picture, which
+    its last pixels continue.
     """
     cv2 = opencv()
-    scales = np.sqrt(np.abs(np.linalg.det(frames[:, :, :2]))) * 2 / side
-    # The middle of pixel i of the patch is at (2 i + 1) / side - 1.
-    step, start = 2 / side, 1 / side - 1
+    scales = np.sqrt(np.abs(np.linalg.det(frames[:, :, :2]))) * 2 / SIDE
+    # The middle of pixel i of the patch is at (2 i + 1) / SIDE - 1.
+    step, start = 2 / SIDE, 1 / SIDE - 1
     to_unit = np.array([[step, 0, start], [0, step, start]])
     maps = compose(frames, np.broadcast_to(to_unit, frames.shape))
-    patches = np.empty((len(frames), side, side), np.uint8)
+    patches = np.empty((len(frames), SIDE, SIDE), np.uint8)
     levels = np.clip(np.round(2 * np.log2(np.maximum(scales, 1))), 0, 12).astype(int)
     for level in np.unique(levels):
         blurred = _blurred(picture, 2 ** (level / 2))
@@ -145,7 +197,7 @@ def cut_patches(picture: Pixels, frames: Doubles, side: int = SIDE) -> Pixels:
             patches[number] = cv2.warpAffine(
                 blurred,
                 maps[number],
-                (side, side),
+                (SIDE, SIDE),
                 flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
                 borderMode=cv2.BORDER_REPLICATE,
             )
@@ -187,16 +239,15 @@ def _overlaps(centre: Doubles, radius: np.float64, centres: Doubles, radii: Doub
     far = np.arccos(np.clip((gap**2 + radii**2 - radius**2) / (2 * gap * radii), -1, 1))
     shared = radius**2 * (near - np.sin(2 * near) / 2) + radii**2 * (far - np.sin(2 * far) / 2)
     shared = np.where(apart <= np.abs(radius - radii), np.pi * smaller**2, shared)
-    overlap: Doubles = shared / (np.pi * (radius**2 + radii**2) - shared)
-    return overlap
+    return np.asarray(shared / (np.pi * (radius**2 + radii**2) - shared))
 
 
 def _cut_sequence(sequence: PhotoSequence, seed: int, keypoints: int) -> dict[str, Pixels]:
     if len(sequence.photos) <= IMAGES[-1]:
-        raise SolarError(
-            f"{sequence.name} has {len(sequence.photos)} photos: an HPatches-style set needs 6."
-        )
-    pictures = [_grey(path) for path in sequence.photos[: IMAGES[-1] + 1]]
+        raise SolarError(f"{sequence.name} has {len(sequence.photos)} photos, but 6 are needed.")
+    # Homographies are between stored pixels: photos are not turned upright.
+    images = [read_image(path, orient=False) for path in sequence.photos[: IMAGES[-1] + 1]]
+    pictures = [np.asarray(image.convert("L")) for image in images]
     frames = [distinct(sift_frames(pictures[0]), keypoints)]
     frames += [carried(frames[0], sequence.homographies[image]) for image in IMAGES]
     seen = np.all([_inside(f, p.shape) for f, p in zip(frames, pictures, strict=True)], axis=0)
@@ -221,16 +272,10 @@ def _inside(frames: Doubles, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
     return np.asarray(inside.all(axis=(1, 2)))
 
 
-def _grey(path: Path) -> Pixels:
-    # Homographies are between stored pixels: a photo is not turned upright.
-    return np.asarray(read_image(path, orient=False).convert("L"))
-
-
 def _blurred(picture: Pixels, scale: float) -> Pixels:
     """Blur that takes a picture, taken as blurred by half a pixel, to half a pixel at `scale`."""
     if scale <= 1:
         return picture
     sigma = 0.5 * math.sqrt(scale**2 - 1)
     cv2 = opencv()
-    done: Pixels = cv2.GaussianBlur(picture, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
-    return done
+    return np.asarray(cv2.GaussianBlur(picture, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE))

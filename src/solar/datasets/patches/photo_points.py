@@ -1,12 +1,12 @@
-"""Photos with the keypoints found in them: what patches are cut around.
+"""SIFT keypoints of photos, to cut patches around.
 
-Keypoints are OpenCV's SIFT. Those that show nearly the same patch as a stronger one beside them are
-left out, because training takes any two keypoints of a batch for different ones.
+Those that show nearly the same patch as a stronger one beside them are left out, because training
+takes any two keypoints of a batch for different ones.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +24,7 @@ from solar.images import load as load_photo
 from solar.images.opencv import opencv
 from solar.local.patch_cutting import REGION, SMALLEST
 
-STRONGEST = 2000
-"""Keypoints of a photo that are compared with each other, the strongest first."""
+STRONGEST = 2000  # keypoints of a photo that are compared with each other, the strongest first
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,9 @@ class PhotoPoints:
 
 
 def find_points(photo: Pixels, settings: PointSettings | None = None) -> Floats:
-    """Find keypoints, the strongest first, no two of which show nearly the same patch.
+    """Keypoints, the strongest first, no two of which show nearly the same patch.
 
-    Returns:
-        (n, 4) float32: x, y, side of the patch in pixels, angle in radians.
+    (n, 4) float32: x, y, side of the patch in pixels, angle in radians.
     """
     settings = settings or PointSettings()
     found = sorted(opencv().SIFT_create().detect(photo, None), key=lambda k: -k.response)
@@ -79,25 +77,15 @@ def collect_points(
     *,
     cache: str | Path | None = None,
     orient: bool = True,
-    threads: int | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> PhotoPoints:
-    """Decode photos and find their keypoints, on all cores. Photos that cannot be read are skipped.
+    """Decode photos and find their keypoints, on all cores; photos that cannot be read are skipped.
 
-    Args:
-        photos: What `find_photos` gave.
-        settings: Which keypoints to keep.
-        cache: A `.npz` to write the keypoints to, and to read them from if it was made from the
-            same photos with the same settings.
-        orient: Turn photos upright by their EXIF orientation.
-        threads: Default: one per core.
-        progress: Called with the number of photos done so far.
-
-    Raises:
-        SolarError: No photo can be read, or OpenCV is not installed.
+    `cache` is a `.npz` of the keypoints, reused for the same photos and settings; `orient` turns
+    photos upright by their EXIF orientation. A SolarError if no photo can be read, or OpenCV is not
+    installed.
     """
     settings = settings or PointSettings()
-    key = _key(photos, settings, orient)
+    key = _cache_key(photos, settings, orient)
     known = _read_cache(cache, key, len(photos)) if cache is not None else None
     if known is None:
         opencv()
@@ -110,12 +98,8 @@ def collect_points(
         grey = np.asarray(Image.fromarray(pixels).convert("L"))
         return grey, find_points(grey, settings) if known is None else known[number]
 
-    results: list[tuple[Pixels, Floats] | None] = []
-    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
-        for result in pool.map(one, range(len(photos))):
-            results.append(result)
-            if progress is not None:
-                progress(len(results))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(one, range(len(photos))))
     if cache is not None and known is None:
         _write_cache(cache, key, [r[1] if r else np.empty((0, 4), np.float32) for r in results])
     kept = [(name, *r) for name, r in zip(photos.names, results, strict=True) if r is not None]
@@ -135,18 +119,15 @@ def _distinct(table: Floats, spacing: float) -> npt.NDArray[np.bool_]:
     return np.asarray(~np.tril(clash, -1).any(1))
 
 
-# The cache.
-
-
-def _key(photos: Photos, settings: PointSettings, orient: bool) -> str:
-    text = repr((photos.names, settings, orient, [_stamp(place) for place in photos.places]))
+def _cache_key(photos: Photos, settings: PointSettings, orient: bool) -> str:
+    stamps: list[tuple[int, ...]] = []
+    for place in photos.places:
+        if not isinstance(place, Path):
+            stamps.append(place[1:])  # in a tar shard
+        else:
+            stamps.append((place.stat().st_size,) if place.exists() else ())
+    text = repr((photos.names, settings, orient, stamps))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _stamp(place: Path | tuple[Path, int, int]) -> tuple[int, ...]:
-    if isinstance(place, Path):
-        return (place.stat().st_size,) if place.exists() else ()
-    return place[1:]
 
 
 def _read_cache(path: str | Path, key: str, photos: int) -> list[Floats] | None:

@@ -3,7 +3,7 @@
 A subset is a folder with mosaics `patches0000.bmp`, … of 16×16 patches row by row, `info.txt` (a
 line per patch: the number of its point, then something unused) and lists of pairs
 `m50_100000_100000_0.txt` (patch, point, unused, patch, point, …; a pair matches if the points
-agree).
+agree). Readers raise a SolarError about a missing or damaged file.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,9 @@ from solar.arrays import Ints, Pixels
 from solar.errors import SolarError
 from solar.files import reading
 
-SIDE = 64
-"""Pixels of a side of a patch."""
+SIDE = 64  # pixels of a side of a patch
 
-PAIRS = 100_000
-"""Pairs of the list that results are published on."""
+PAIRS = 100_000  # pairs of the list that results are published on
 
 _ACROSS = 16
 
@@ -45,10 +43,7 @@ class PhotoTour:
     mosaics: tuple[Path, ...]
 
     def chunks(self) -> Iterator[Pixels]:
-        """The patches of one mosaic after the other, each (up to 256, 64, 64) uint8.
-
-        A SolarError if a mosaic is damaged or has another size.
-        """
+        """The patches of one mosaic after the other, each (up to 256, 64, 64) uint8."""
         left = len(self.points)
         for path in self.mosaics:
             patches = _read_mosaic(path)[:left]
@@ -58,8 +53,7 @@ class PhotoTour:
     def patches(self, side: int = SIDE) -> Pixels:
         """All patches in memory, (n, side, side) uint8: 2 GB for a whole subset of 64×64 ones.
 
-        The side is 64, or 32 for the means of 2×2 pixels, which is what a bilinear resize gives. A
-        SolarError for another one, or if a mosaic is damaged.
+        The side is 64, or 32 for the means of 2×2 pixels, which is what a bilinear resize gives.
         """
         if side not in (SIDE, SIDE // 2):
             raise SolarError(f"PhotoTour patches are read at 64 or 32 pixels, not {side}.")
@@ -71,10 +65,7 @@ class PhotoTour:
         return out
 
     def pairs(self, count: int = PAIRS) -> PatchPairs:
-        """The published list of as many pairs, half of them of the same point.
-
-        A SolarError if there is no such list, or if it does not fit the patches.
-        """
+        """The published list of this many pairs, half of them of the same point."""
         path = self.folder / f"m50_{count}_{count}_0.txt"
         table = _table(path, 5)
         left, right = table[:, 0], table[:, 3]
@@ -87,15 +78,13 @@ def halved(patches: Pixels) -> Pixels:
     """Means of 2×2 pixels, rounded: (n, 2s, 2s) to (n, s, s)."""
     n, height, width = patches.shape
     blocks = patches.reshape(n, height // 2, 2, width // 2, 2).sum((2, 4), dtype=np.uint16)
-    rounded: Pixels = ((blocks + 2) // 4).astype(np.uint8)
-    return rounded
+    return np.asarray((blocks + 2) // 4, np.uint8)
 
 
 def read_phototour(root: str | Path, subset: str | None = None) -> PhotoTour:
-    """Find a subset, `liberty`, `notredame` or `yosemite`; its pixels are read when they are used.
+    """Find a subset, `liberty`, `notredame` or `yosemite`, without reading its pixels.
 
-    Without a subset, `root` is the folder of one. A SolarError if `info.txt` is missing or
-    damaged, or if there are fewer mosaics than it needs.
+    Without a subset, `root` is the folder of one.
     """
     folder = Path(root) if subset is None else Path(root) / subset
     if not folder.is_dir():

@@ -9,13 +9,10 @@ from pathlib import Path
 from solar.datasets.plain_pickle import read_plain_pickle
 from solar.datasets.public import registry
 from solar.datasets.public.fetch import is_unpacked, marker
-from solar.datasets.public.files import Dataset
-from solar.datasets.public.registry import ORIGINAL
+from solar.datasets.public.registry import ORIGINAL, Dataset
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.files import reading
-
-"""Passes names through, and may draw a bar; told how many there will be."""
 
 _EXAMPLES = 5  # of what is missing
 
@@ -25,7 +22,7 @@ _LONG_BEFORE_BLURRING = datetime(2015, 1, 1, tzinfo=UTC).timestamp()
 
 @dataclass(frozen=True)
 class Item:
-    """One thing a dataset consists of, and how many of it are here."""
+    """One kind of thing a dataset consists of, and how many of it are here."""
 
     what: str
     found: int  # empty files not counted
@@ -64,10 +61,9 @@ def check(
     only: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> DatasetReport:
-    """Look what of a dataset is in ``root/name``; a SolarError if there is no such dataset.
+    """Look what of a dataset is in ``root/name``, however it came there.
 
-    The dataset need not have been put there by `datasets.public.fetch.get`. `only` names the
-    subsets to look for, as there. `progress` counts the files checked.
+    `only` names subsets, as for `datasets.public.fetch.get`; `progress` counts the files checked.
     """
     dataset = registry.find(name).narrowed(only)
     folder = Path(root).expanduser() / dataset.name
@@ -83,21 +79,21 @@ def check(
 def release_of(dataset: Dataset, folder: Path) -> tuple[str, str]:
     """Which release of the photos a folder holds, and what tells it.
 
-    In this order: the markers of unpacked archives; an archive that was left in the folder; the
-    dates of the photos, which ``tar`` restores: all before 2015 can only be the original ones.
-    Copies with new dates, put there by hand, remain unknown.
+    In this order: the markers of unpacked archives; an archive left in the folder; the dates of the
+    photos, which ``tar`` restores: all before 2015 can only be the original ones. Copies with new
+    dates remain unknown.
     """
     if not dataset.releases:
         return "", ""
-    if told := _only(a.release for a in dataset.archives if marker(folder, a)):
-        return told, "the archives that were unpacked"
-    if told := _only(
+    if release := _only(a.release for a in dataset.archives if marker(folder, a)):
+        return release, "the archives that were unpacked"
+    if release := _only(
         archive.release
         for archive in dataset.archives
         for place in (folder, folder / "archives", folder / "jpg")
         if any((place / part.name).is_file() for part in archive.parts)
     ):
-        return told, "the archives in the folder"
+        return release, "the archives in the folder"
     dates = [photo.stat().st_mtime for photo in _photos(folder / "jpg")]
     if dates and max(dates) < _LONG_BEFORE_BLURRING:
         return ORIGINAL, "the dates of the photos"
@@ -177,7 +173,7 @@ def _structure_from_motion(
             except SolarError as error:
                 yield Item(f"{file.name}, readable", 0, 1, note=str(error))
     if seen:
-        from solar.datasets.labelled.file import sfm_path  # brings in numpy
+        from solar.datasets.labelled.sources import sfm_path  # brings in numpy
 
         yield _listed("photos", folder, map(sfm_path, seen), len(seen), progress)
     else:

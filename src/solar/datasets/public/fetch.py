@@ -1,8 +1,7 @@
-"""Get a public dataset: fetch, unpack, and remember what is done.
+"""Get a public dataset: download and unpack it, resuming interrupted runs.
 
-What has been unpacked is noted in ``<dataset>/.solar/<archive>.json``, written after the last of
-its files, so an interrupted run goes on where it was: a half-fetched archive is continued, a
-half-unpacked one unpacked again, a finished one left alone.
+``<dataset>/.solar/<archive>.json`` is written after the last file of an archive. A half-fetched
+archive is continued, a half-unpacked one unpacked again, a finished one left alone.
 """
 
 import json
@@ -15,17 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from solar.datasets.public import registry
-from solar.datasets.public.files import Archive, Dataset, File
+from solar.datasets.public.registry import Archive, Dataset, File
 from solar.errors import SolarError
-from solar.files import (
-    beside,
-    digest_note,
-    file_digest,
-    locked,
-    noted_digest,
-    reading,
-    replacing,
-)
+from solar.files import beside, digest_note, file_digest, locked, noted_digest, reading, replacing
 
 _ELSEWHERE = "choose another folder with `root=`"
 
@@ -44,28 +35,24 @@ def get(
 ) -> Path:
     """Download and unpack a dataset into ``root/name``, or what of it is not here yet.
 
-    For the Oxford and Paris photos the release is "blurred" (the default, and the only one that is
-    still published) or "original". `only` names the subsets to get of a dataset that has some (none
-    given: its default one). `keep_archives` leaves the archives in ``root/name/archives``;
-    `again` also unpacks what was unpacked before; `check_space` refuses to start where the disk
-    looks too small, the sizes being estimates. `say` gets a line for each file.
-
-    Returns:
-        The dataset's folder.
+    For the Oxford and Paris photos the release is "blurred" (the default, and the only one still
+    published) or "original". `only` names subsets (default: the dataset's default one).
+    `keep_archives` leaves the archives in ``root/name/archives``; `again` also unpacks what was
+    unpacked before; `check_space` refuses to start where the disk looks too small, the sizes being
+    estimates. `say` gets a line for each file. Returns the dataset's folder.
 
     Raises:
         SolarError: The name, release or subset is unknown, the other release is there already, a
-            file cannot be had, an archive is damaged or not to be trusted, the disk is too small
-            or cannot be written to, or another process is at work in the folder.
+            download fails, an archive is damaged or not safe, the disk is too small or cannot be
+            written to, or another process works in the folder.
     """
     dataset = registry.find(name).narrowed(only)
-    release = _chosen(dataset, release)
     folder = Path(root).expanduser() / dataset.name
-    _refuse_mixture(dataset, folder, release)
+    release = _release(dataset, folder, release)
     pending = [a for a in dataset.archives_of(release) if again or not is_unpacked(folder, a)]
     files = [file for file in dataset.files if not (folder / file.name).is_file()]
     if len(pending) > 1 or any(file.size for file in files):
-        download, unpacked = _sizes(files, pending)
+        download, unpacked = registry.sizes(files, pending)
         say(f"{dataset.name}: about {_gb(download)} to download, {_gb(unpacked)} on disk.")
     if check_space:
         _check_space(dataset, folder, files, pending, keep_archives)
@@ -86,7 +73,7 @@ def get(
 
 
 def marker(folder: Path, archive: Archive) -> dict[str, Any] | None:
-    """What was noted when an archive had been unpacked, or None if it was not."""
+    """What was noted when an archive had been unpacked, or None."""
     try:
         noted = json.loads(_marker(folder, archive).read_text())
     except (OSError, ValueError):
@@ -95,7 +82,7 @@ def marker(folder: Path, archive: Archive) -> dict[str, Any] | None:
 
 
 def is_unpacked(folder: Path, archive: Archive) -> bool:
-    """Whether an archive was unpacked, and with it all of the photos that are to be kept now."""
+    """Whether an archive was unpacked, with all of the photos that are to be kept now."""
     noted = marker(folder, archive)
     return noted is not None and noted.get("listed", "") in ("", archive.listed)
 
@@ -104,26 +91,19 @@ def _marker(folder: Path, archive: Archive) -> Path:
     return folder / ".solar" / f"{archive.name}.json"
 
 
-def _chosen(dataset: Dataset, release: str) -> str:
+def _release(dataset: Dataset, folder: Path, release: str) -> str:
     if release and release not in dataset.releases:
         choice = " or ".join(dataset.releases) or "there is only one"
         raise SolarError(f"{dataset.name} has no release {release!r}: {choice}.")
-    return release or next(iter(dataset.releases), "")
-
-
-def _refuse_mixture(dataset: Dataset, folder: Path, release: str) -> None:
-    """Photos of two releases in one folder would make results incomparable."""
+    release = release or next(iter(dataset.releases), "")
+    # Photos of two releases in one folder would make results incomparable.
     for archive in dataset.archives:
         if archive.release not in ("", release) and marker(folder, archive):
             raise SolarError(
                 f"{folder} holds the {archive.release} release already; delete that folder or "
                 f"{_ELSEWHERE} for the {release} one."
             )
-
-
-def _sizes(files: Sequence[File], archives: Sequence[Archive]) -> tuple[int, int]:
-    plain = sum(file.size for file in files)
-    return plain + sum(a.download for a in archives), plain + sum(a.unpacked for a in archives)
+    return release
 
 
 def _gb(size: int) -> str:
@@ -137,9 +117,8 @@ def _check_space(
     pending: Sequence[Archive],
     keep_archives: bool,
 ) -> None:
-    """Compare estimates with what is free, before hours are spent."""
     downloads = [archive.download for archive in pending]
-    _, needed = _sizes(files, pending)
+    _, needed = registry.sizes(files, pending)
     needed += sum(downloads) if keep_archives else max(downloads, default=0)
     archives = folder / "archives"
     here = sum(f.lstat().st_size for f in archives.iterdir()) if archives.is_dir() else 0
@@ -164,9 +143,8 @@ def _alone(folder: Path) -> Iterator[None]:
         with locked(folder / ".solar" / "lock", busy):
             yield
     except OSError as error:
-        raise SolarError(
-            f"Could not write to {folder}: {error.strerror or error}; {_ELSEWHERE}."
-        ) from error
+        reason = error.strerror or error
+        raise SolarError(f"Could not write to {folder}: {reason}; {_ELSEWHERE}.") from error
 
 
 def _fetch(file: File, path: Path, progress: bool) -> None:
@@ -194,9 +172,8 @@ def _published_md5(file: File, path: Path) -> str:
 
 
 def _selections(folder: Path, pending: Sequence[Archive]) -> dict[str, Callable[[str], bool]]:
-    """For each list that the photos of some archives are chosen by: whether a photo is in it."""
-    listed = {archive.listed for archive in pending if archive.listed}
-    if not listed:
+    """For each list that selects photos of archives: whether a photo is in it."""
+    if not (listed := {archive.listed for archive in pending if archive.listed}):
         return {}
     from solar.datasets.public.gldv2 import selection  # brings in numpy
 
@@ -220,17 +197,15 @@ def _unpack(
         wanted=wanted,
         progress=progress,
     )
-    digests = {path: noted_digest(path) or file_digest(path) for path in parts}
     pieces = [
-        {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
-        for path, digest in digests.items()
+        {
+            "name": path.name,
+            "bytes": path.stat().st_size,
+            "sha256": noted_digest(path) or file_digest(path),
+        }
+        for path in parts
     ]
-    noted: dict[str, Any] = {
-        "archive": archive.name,
-        "release": archive.release,
-        "files": count,
-        "parts": pieces,
-    }
+    noted = {"archive": archive.name, "release": archive.release, "files": count, "parts": pieces}
     if archive.listed:
         noted["listed"] = archive.listed
     if hasattr(os, "sync"):

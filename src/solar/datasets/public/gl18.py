@@ -2,9 +2,9 @@
 
 The pickle is a dictionary of `train` and `val`, each with `cids` (names of photos, which are in
 `jpg/<cid>.jpg`), `cluster` (the landmark each shows), `qidxs` (the queries), and for each query
-`pidxs` (its positives) and `bbxs` (the box around the landmark, or None). Ours is read by the
-published code and theirs by ours, but it is not the same: theirs leaves out the last photo of every
-landmark, chooses positives only among photos that come later, and comes out different every time.
+`pidxs` (its positives) and `bbxs` (the box around the landmark, or None). We and the published code
+read each other's files, but the published code leaves out the last photo of every landmark, draws
+positives only among later photos, and gives another result every time.
 """
 
 import pickle
@@ -24,13 +24,10 @@ Boxes = Mapping[str, tuple[float, float, float, float] | None]
 def build_gl18(folder: str | Path, *, seed: int = 42) -> dict[str, dict[str, list[Any]]]:
     """Make the database of the photos that are here, as `write_gl18` takes it.
 
-    A query has one positive, drawn from all other photos of its landmark, as published; readers
-    may draw another from `cluster` in each epoch. The result depends on the names of the photos
-    and on the seed, and on nothing else.
-
     The folder has `train.csv`, `boxes_split2.csv` (whose photos are for validation),
-    `boxes_split1.csv` if need be, and photos in `jpg/`. A SolarError if a CSV is missing or
-    damaged, or if none of its photos is here.
+    `boxes_split1.csv` if need be, and photos in `jpg/`. A query has one positive, drawn from all
+    other photos of its landmark, as published; readers may draw another from `cluster` in each
+    epoch. The result depends only on the names of the photos and the seed.
     """
     folder = Path(folder)
     held, boxes = _read_boxes(folder / "boxes_split2.csv"), {}
@@ -61,7 +58,7 @@ def _part(labels: Mapping[str, str], boxes: Boxes, chance: np.random.Generator) 
     positives = []
     for query, luck in zip(queries, drawn, strict=True):
         together = members[labels[names[query]]]
-        # One step to all the way round the circle, which never ends where it began.
+        # One to n - 1 steps round the circle of n: never the query itself.
         steps = 1 + int(luck * (len(together) - 1))
         positives.append([together[(place[query] + steps) % len(together)]])
     found = [boxes.get(names[query]) for query in queries]
@@ -105,6 +102,6 @@ def _read_boxes(path: Path) -> dict[str, tuple[float, float, float, float] | Non
 
 
 def write_gl18(path: str | Path, database: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
-    """Write the published format: lists, text and numbers only, so that anybody may read it."""
+    """Write the published format: lists, text and numbers only."""
     with replacing(path) as temporary:
         temporary.write_bytes(pickle.dumps(database, protocol=4))

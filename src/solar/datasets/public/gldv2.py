@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Ints
-from solar.datasets.labelled.photo_labels import read_rows
-from solar.datasets.labelled.places import FolderPhotos, PathArray, Places
+from solar.datasets.labelled.photo_labels import read_columns, read_rows
+from solar.datasets.labelled.training_set import FolderPhotos, PathArray, Places, missing_photos
 from solar.errors import SolarError
 from solar.files import reading
 
@@ -49,38 +49,26 @@ class _PhotoTable:
         again = order[1:][self.ids[order[1:]] == self.ids[order[:-1]]]
         if len(again):
             first = again.min()
-            raise SolarError(
-                f"Line {self.lines[first]} of {self.path} names the photo "
-                f"{self.ids[first].decode()} for the second time."
-            )
+            photo = self.ids[first].decode()
+            line = self.lines[first]
+            raise SolarError(f"Line {line} of {self.path} names the photo {photo} again.")
 
 
 def read_clean(folder: str | Path, *, missing: Literal["refuse", "drop"] = "refuse") -> Places:
-    """Read the photos of `train_clean.csv`, in its order.
+    """Read the photos of `train_clean.csv`, in its order; they are in `train/`.
 
-    Args:
-        folder: Has `train_clean.csv` (`landmark_id,images`, the ids separated by spaces) and the
-            photos in `train/`.
-        missing: `drop` leaves out photos that are not there, and landmarks that have none left.
-
-    Returns:
-        Labels count the landmarks from 0 in the order of their numbers, which are their names.
-
-    Raises:
-        SolarError: The list cannot be read, a line is not a landmark and its photos, a photo or
-            landmark is there twice, an id is no id, or photos are missing.
+    `missing="drop"` leaves out photos that are not there, and landmarks that have none left. Labels
+    count the landmarks from 0 in the order of their numbers, which are their names. A SolarError if
+    the list is damaged, names a photo or landmark twice, or photos are missing.
     """
     folder = Path(folder)
     found = _labelled(folder / CLEAN_LIST)
     here = _present(folder / "train", found.ids)
     if not here.all() and (missing != "drop" or not here.any()):
         gone = found.ids[~here]
-        first = ", ".join(f"train/{photo_path(one.decode())}" for one in gone[:3].tolist())
-        raise SolarError(
-            f"{len(gone):,} of {len(here):,} photos of {found.path} are missing ({first}"
-            f"{', …' if len(gone) > 3 else ''}): `solar data check gldv2` says how to get them, or "
-            "drop them."
-        )
+        first = [f"train/{photo_path(one.decode())}" for one in gone[:4].tolist()]
+        cure = "`solar data check gldv2` says how to get them, or drop them"
+        raise missing_photos(found.path, first, len(gone), len(here), cure)
     ids = found.ids[here]
     landmarks, labels = np.unique(found.landmarks[here], return_inverse=True)
     photos = FolderPhotos(folder, PathArray(_paths(ids)))
@@ -88,12 +76,12 @@ def read_clean(folder: str | Path, *, missing: Literal["refuse", "drop"] = "refu
 
 
 def photo_ids(path: Path) -> Ids:
-    """The ids in a list of Google Landmarks v2, in its order; it raises what `read_clean` does."""
+    """The ids in a list of Google Landmarks v2, in its order."""
     return _read(path).ids
 
 
 def photo_landmarks(path: Path) -> dict[str, int]:
-    """Photo to landmark, of a list that tells both; it raises what `read_clean` does."""
+    """Photo to landmark, of a list that has both."""
     found = _labelled(path)
     return {
         photo.decode(): landmark
@@ -107,7 +95,7 @@ def photo_path(photo: str) -> str:
 
 
 def selection(path: Path) -> Callable[[str], bool]:
-    """A test for whether a photo, by its path, is in a list; it raises what `read_clean` does."""
+    """A test for whether a photo, by its path, is in a list."""
     chosen = frozenset(photo_ids(path).tolist())
     return lambda photo: Path(photo).stem.encode() in chosen
 
@@ -193,3 +181,86 @@ def _read_photos(path: Path) -> _PhotoTable:
 
     ids = np.fromiter(photos(), "S16")
     return _PhotoTable(path, ids, *(np.frombuffer(one, np.int64) for one in (landmarks, lines)))
+
+
+RETRIEVAL, RECOGNITION = "retrieval", "recognition"
+USAGES = ("Public", "Private")
+_COLUMNS = {RETRIEVAL: "images", RECOGNITION: "landmarks"}
+_IGNORED = "Ignored"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answers of one challenge."""
+
+    path: Path
+    task: str  # `retrieval` (answers are index photos) or `recognition` (landmarks)
+    right: dict[str, tuple[str, ...]]  # test photo to its answers; in recognition perhaps none
+    usage: dict[str, str]  # test photo to `Public` or `Private`
+    ignored: frozenset[str]  # test photos that do not count
+
+
+def solution_file(task: str) -> str:
+    """Name of the published file."""
+    return f"{task}_solution_v2.1.csv"
+
+
+def read_solution(path: str | Path, task: str) -> Solution:
+    """Read `retrieval_solution_v2.1.csv` (id,images,Usage) or that of `recognition`."""
+    path = Path(path)
+    column = _COLUMNS[task]
+    right: dict[str, tuple[str, ...]] = {}
+    usage: dict[str, str] = {}
+    ignored = set()
+    for number, (photo, answers, use) in _cells(path, "id", column, "Usage"):
+        if use == _IGNORED or (task == RETRIEVAL and answers in ("", "None")):
+            ignored.add(photo)
+            continue
+        if use not in USAGES:
+            allowed = ", ".join((*USAGES, _IGNORED))
+            raise SolarError(f"Line {number} of {path} has the Usage {use!r}: choose {allowed}.")
+        right[photo], usage[photo] = tuple(answers.split()), use
+        if task == RECOGNITION and not all(one.isdecimal() for one in right[photo]):
+            raise SolarError(f"Line {number} of {path} has a landmark that is not a number.")
+    if not right:
+        raise SolarError(f"{path} lists no photo with the Usage Public or Private.")
+    return Solution(path, task, right, usage, frozenset(ignored))
+
+
+def read_predictions(path: str | Path, solution: Solution) -> dict[str, tuple[str, ...]]:
+    """Read answers in the form of the challenges: `id,images`, or `id,landmarks` for `5 0.93`.
+
+    Returns test photo to its answers: index photos, best first; or a landmark and its score.
+    """
+    path = Path(path)
+    found: dict[str, tuple[str, ...]] = {}
+    for number, (photo, text) in _cells(path, "id", _COLUMNS[solution.task]):
+        if photo in solution.ignored:
+            continue
+        if photo not in solution.right:
+            raise SolarError(
+                f"Line {number} of {path} names the photo {photo}, which is not in {solution.path}."
+            )
+        answers = tuple(text.split())
+        if answers and solution.task == RECOGNITION and not _scored(answers):
+            raise SolarError(f"Line {number} of {path} is not a landmark and its score.")
+        if answers:
+            found[photo] = answers
+    return found
+
+
+def _scored(answers: tuple[str, ...]) -> bool:
+    try:
+        landmark, score = answers
+        return landmark.isdecimal() and float(score) == float(score)
+    except ValueError:
+        return False
+
+
+def _cells(path: Path, *columns: str) -> Iterator[tuple[int, list[str]]]:
+    seen: set[str] = set()
+    for number, cells in read_columns(path, {column: [column.lower()] for column in columns}):
+        if cells["id"] in seen:
+            raise SolarError(f"Line {number} of {path} names the photo {cells['id']} again.")
+        seen.add(cells["id"])
+        yield number, list(cells.values())

@@ -1,14 +1,126 @@
 """What each public dataset consists of: its files, where they are published, what they become.
 
-On disk every dataset is one folder, `root/<name>`, laid out for everybody as docs/data.md shows.
+On disk every dataset is one folder, `root/<name>`, laid out as docs/data.md shows.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import ceil
 
-from solar.datasets.public.files import Archive, Dataset, File, Selection
 from solar.errors import SolarError
+
+
+@dataclass(frozen=True)
+class File:
+    """One published file."""
+
+    name: str  # what it is called here, and on a mirror of the user's
+    urls: tuple[str, ...]  # where it is published, the preferred address first
+    sha256: str | None = None  # its digest or the first digits of it, where known
+    md5: str | None = None  # where a publisher gives only that
+    md5_file: "File | None" = None  # where a publisher gives that as a file beside it
+    mirrored: str = ""  # its path on a mirror of the user's, where that is not its name
+    size: int = 0  # about how many bytes, if that is worth telling and not in its archive
+    subsets: tuple[str, ...] = ()  # of the dataset that need it; none given: it is always fetched
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A tar or zip file, perhaps cut into parts, and what becomes of its members."""
+
+    name: str  # in messages, and of its marker
+    parts: tuple[File, ...]  # which, one after the other, are the archive; mostly one
+    into: str  # the folder inside the dataset's that its members go to
+    keep: int  # how many components of a member's path are kept, from the end; 0 keeps all
+    suffixes: tuple[str, ...]  # of the members that are taken; none given takes everything
+    download: int  # about how many bytes are fetched
+    unpacked: int  # about how many bytes it becomes
+    release: str = ""  # which of the dataset's releases it is part of, where there are several
+    subset: str = ""  # which of the dataset's subsets it is part of, where there are several
+    listed: str = ""  # the file of the dataset that names the photos to keep; none given: all
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A subset that is a part of another one."""
+
+    of: str  # the other one
+    listed: str  # the file of the dataset that names its photos
+    share: float  # of the other one's bytes
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Everything `solar data` has on one dataset."""
+
+    name: str  # on the command line, and of its folder
+    about: str  # one line on what it is for
+    terms: str  # what its publishers say on its use, in short
+    page: str  # where they say it
+    files: tuple[File, ...]  # fetched as they are
+    archives: tuple[Archive, ...]  # fetched and unpacked
+    photos: int  # (or patches, for patch sets) of a complete copy
+    layout: str  # of its folder: one of `solar.datasets.public.check.LAYOUTS`
+    # What `solar evaluate NAME` measures on its photos, and how many its database has.
+    ground_truths: Mapping[str, int] = field(default_factory=dict)
+    selections: Mapping[str, Selection] = field(default_factory=dict)  # by the subset's name
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The releases to choose from, the one that is still published first."""
+        return tuple(dict.fromkeys(a.release for a in self.archives if a.release))
+
+    @property
+    def subsets(self) -> tuple[str, ...]:
+        """The subsets to choose from, the default one first."""
+        archives, files = (a.subset for a in self.archives), (f.subsets for f in self.files)
+        named = chain(self.selections, archives, chain.from_iterable(files))
+        return tuple(dict.fromkeys(subset for subset in named if subset))
+
+    def narrowed(self, only: Sequence[str] = ()) -> "Dataset":
+        """What makes up some subsets (default: the first); a SolarError if one is unknown."""
+        for subset in only:
+            if subset not in self.subsets:
+                choice = " or ".join(self.subsets) or "it comes as a whole"
+                raise SolarError(f"{self.name} has no subset {subset!r}: {choice}.")
+        chosen = {"", *(only or self.subsets[:1])}
+        selected = {s.of: s for name, s in self.selections.items() if name in chosen}
+        archives = []
+        for archive in self.archives:
+            if archive.subset in chosen:
+                archives.append(archive)
+            elif (part := selected.get(archive.subset)) is not None:
+                size = round(archive.unpacked * part.share)
+                archives.append(replace(archive, listed=part.listed, unpacked=size))
+        files = tuple(f for f in self.files if not f.subsets or chosen.intersection(f.subsets))
+        return replace(self, files=files, archives=tuple(archives))
+
+    def archives_of(self, release: str) -> tuple[Archive, ...]:
+        """The archives that make up one release."""
+        return tuple(a for a in self.archives if a.release in ("", release))
+
+    @property
+    def download(self) -> int:
+        """About how many bytes are fetched."""
+        return self._sizes()[0]
+
+    @property
+    def unpacked(self) -> int:
+        """About how many bytes it takes on disk."""
+        return self._sizes()[1]
+
+    def _sizes(self) -> tuple[int, int]:
+        default = self.narrowed()
+        return sizes(default.files, default.archives_of(next(iter(self.releases), "")))
+
+
+def sizes(files: Sequence[File], archives: Sequence[Archive]) -> tuple[int, int]:
+    """About how many bytes are downloaded, and how many they take on disk."""
+    plain = sum(file.size for file in files)
+    return plain + sum(a.download for a in archives), plain + sum(a.unpacked for a in archives)
+
 
 BLURRED, ORIGINAL = "blurred", "original"
 """The two releases of the Oxford and Paris photos: faces blurred (June 2022, "-v1"), or not."""
@@ -22,7 +134,7 @@ def datasets() -> tuple[Dataset, ...]:
 
 
 def find(name: str) -> Dataset:
-    """The dataset with this name; a SolarError that names those there are, if there is none."""
+    """The dataset with this name; a SolarError that lists them if there is none."""
     named = {dataset.name: dataset for dataset in _DATASETS}
     if (found := named.get(name.casefold())) is not None:
         return found

@@ -1,14 +1,13 @@
-"""Ground truth of retrieval sets: Revisited Oxford and Paris, their older forms, and one's own.
+"""Ground truth of retrieval sets: Revisited Oxford and Paris, their older forms, and your own.
 
-The published files are pickles; they are read by an unpickler that knows numbers, strings, lists
-and dicts and refuses everything else, so nothing in them can run. One's own ground truth is JSON:
+The published files are pickles, of which only plain data is read. Your own ground truth is JSON:
 
     {"database": ["a.jpg", "b.jpg", "c.jpg"],
      "queries": [{"photo": "q.jpg", "box": [41, 30, 280, 201],
                   "easy": ["a.jpg"], "hard": [1], "junk": []}]}
 
-`box` may be left out, and so may any of the lists. Photos are named or numbered from 0. A set that
-knows no difficulty has `ok` (and `junk`) in place of `easy` and `hard`.
+`box` may be left out, and so may any of the lists. Photos are named or numbered from 0. A set
+without difficulties has `ok` (and `junk`) in place of `easy` and `hard`.
 """
 
 import json
@@ -33,17 +32,16 @@ PROTOCOLS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "medium": (("easy", "hard"), ("junk",)),
     "hard": (("hard",), ("junk", "easy")),
 }
-"""What is right and what is ignored, in the revisited protocols."""
+"""What is right and what is ignored."""
 
-OLD_PROTOCOL = {"all": (("ok",), ("junk",))}
-"""The same for Oxford5k and Paris6k, which know no difficulty."""
+OLD_PROTOCOL = {"all": (("ok",), ("junk",))}  # the same for Oxford5k and Paris6k
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", "")
 
 
 @dataclass(frozen=True)
 class Query:
-    """A photo, the part of it that is asked for, and the numbers of its answers by difficulty."""
+    """A photo, its part that is searched for, and the numbers of its answers by difficulty."""
 
     photo: str
     box: Box | None
@@ -62,12 +60,7 @@ class GroundTruth:
 
 
 def read_ground_truth(path: str | Path, dataset: str | None = None) -> GroundTruth:
-    """Read a published `.pkl` or one's own `.json`, which should be for a dataset if that is named.
-
-    Raises:
-        SolarError: The file cannot be read, holds more than plain data, contradicts itself, or is
-            for another set.
-    """
+    """Read a published `.pkl` or your own `.json`, and check that it is of `dataset`."""
     path = Path(path)
     truth = _from_json(path) if path.suffix.lower() == ".json" else _from_pickle(path)
     others = [name for name, size in GROUND_TRUTHS.items() if size == len(truth.database)]
@@ -98,9 +91,7 @@ def _from_json(path: Path) -> GroundTruth:
 
 def _ground_truth(path: Path, names: Any, entries: Any, box: str) -> GroundTruth:
     if not _all_of(names, str) or not _all_of(entries, dict):
-        raise SolarError(
-            f"{path} needs a list of photo names and a list of queries, neither empty."
-        )
+        raise SolarError(f"{path} needs lists of photo names and of queries, neither empty.")
     if len(set(names)) < len(names):
         raise SolarError(f"{path} lists a photo of the database twice.")
     numbers = {name: number for number, name in enumerate(names)}
@@ -154,10 +145,7 @@ def _box(values: Any, where: str) -> Box | None:
 
 
 def find_ground_truth(dataset: str, root: str | Path) -> Path:
-    """The published file of a named set: in `root`, `root/NAME` or `root/test/NAME`.
-
-    A SolarError if it is in none of them.
-    """
+    """The published file of a named set: in `root`, `root/NAME` or `root/test/NAME`."""
     name = f"gnd_{dataset}.pkl"
     for folder in _homes(dataset, root):
         if (folder / name).is_file():
@@ -171,7 +159,7 @@ def find_ground_truth(dataset: str, root: str | Path) -> Path:
 def locate_photos(names: Sequence[str], folders: Sequence[Path]) -> Photos:
     """The files of photos with unique names, given with or without their ending.
 
-    The first folder that has the first photo is where all must be: a SolarError if one is not.
+    All must be in the first folder that has the first photo.
     """
     for folder, suffix in product(folders, _SUFFIXES):
         if (folder / f"{names[0]}{suffix}").is_file():

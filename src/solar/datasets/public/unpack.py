@@ -1,8 +1,7 @@
 """Unpack untrusted archives: plain files only, and only below one folder.
 
-An archive is read as it comes, member by member. A member that would land elsewhere, that is a
-link, a device or a sparse file, or that is larger than any photo ends the unpacking: an honest
-photo collection holds nothing of the kind. An archive that unpacks to far too much ends it as well.
+Unpacking stops at a member that would land elsewhere, is a link, a device or a sparse file, or is
+larger than any photo, and when an archive unpacks to far too much.
 """
 
 import gzip
@@ -48,17 +47,14 @@ def unpack(
 ) -> int:
     """Unpack a zip file, or a tar file (gzipped or not, in one piece or several), into a folder.
 
-    Files appear under their names only when they are whole. Hidden files are left out. `keep` tells
+    Files appear under their names only when they are whole. Hidden files are left out. `keep` is
     how many components of a member's path are kept, from the end (0: all); `suffixes` which endings
-    are taken, in any case (none given: everything); `wanted` which of these, by their paths below
-    the folder.
-
-    Returns:
-        The number of files written.
+    are taken, in any case (none given: all); `wanted` which of these, by their paths below the
+    folder. Returns the number of files written.
 
     Raises:
-        SolarError: A member is not to be trusted, the archive is damaged or holds no such file,
-            the disk is full or would be, or the folder cannot be written to.
+        SolarError: A member is not safe, the archive is damaged or holds no such file, the disk is
+            full or would be, or the folder cannot be written to.
     """
     archive = f"{parts[0]}" if len(parts) == 1 else f"{parts[0]} … {parts[-1].name}"
     count = seen = 0

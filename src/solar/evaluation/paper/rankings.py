@@ -14,9 +14,9 @@ from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.collection import DescribedSet, open_collection
 from solar.evaluation.described_photos import model_describer
+from solar.evaluation.embeddings import select_rows
 from solar.evaluation.ranks import best
 from solar.evaluation.result import Evaluation
-from solar.evaluation.row_blocks import select_rows
 from solar.evaluation.settings import EvaluationSettings
 from solar.evaluation.table_text import Table, number
 from solar.images import Box
@@ -39,7 +39,7 @@ class RankedPhoto:
 
 @dataclass(frozen=True)
 class Listed:
-    """What one model lists for a query, junk left out, and its average precision from 0 to 1."""
+    """Photos that one model lists for a query, without junk, and its AP from 0 to 1."""
 
     model: str
     average_precision: float
@@ -68,22 +68,18 @@ def rankings(
     settings: EvaluationSettings | None = None,
     **options: Any,
 ) -> list[Ranking]:
-    """List what models find for some queries, junk left out.
+    """List what models find for some queries, without junk.
 
     Args:
         what: As `evaluate` takes it.
-        models: One or two by what to call them, the baseline first.
+        models: One or two by their names, the baseline first.
         count: How many queries: those on which two models differ most in average precision, or
             those that one model does worst on.
         top: How long the lists are.
-        queries: Ask these instead, by their photos' names.
-        protocol: Such as `hard`; the last one of the set, which is the hardest, if not given.
+        queries: Names of other queries to show instead.
+        protocol: Such as `hard`; default: the last one of the set, which is the hardest.
         settings: How to do it; without features.
-        options: Fields of `EvaluationSettings`, in place of those of `settings`.
-
-    Raises:
-        SolarError: There is no such query or protocol, a photo is missing, or the set cannot be
-            evaluated.
+        options: Fields of `EvaluationSettings`, which override `settings`.
     """
     sets, found = {}, {}
     given = replace(settings or EvaluationSettings(), **options).without_features("A ranking")
@@ -131,8 +127,7 @@ def _named(found: Evaluation, queries: Sequence[str]) -> list[int]:
 def _chosen(measured: Sequence[Doubles], count: int) -> list[int]:
     interest = np.abs(measured[-1] - measured[0]) if len(measured) > 1 else -measured[0]
     known = np.flatnonzero(~np.isnan(interest))
-    numbers: list[int] = known[np.argsort(-interest[known], kind="stable")][:count].tolist()
-    return numbers
+    return [*map(int, known[np.argsort(-interest[known], kind="stable")][:count])]
 
 
 def _first(
@@ -212,7 +207,7 @@ def to_table(found: Sequence[Ranking]) -> Table:
 
 
 def to_json(found: Sequence[Ranking]) -> list[dict[str, Any]]:
-    """For a program: each query with what every model lists, best first."""
+    """Each query with what every model lists, best first."""
     return [
         {
             "query": one.query,

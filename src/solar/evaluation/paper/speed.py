@@ -1,4 +1,4 @@
-"""What describing a photo costs: time, peak memory, and the size of a million descriptors.
+"""Cost of describing a photo: time, peak memory, and the size of a million descriptors.
 
 Each model is measured in its own process (`python -m solar.evaluation.paper.speed`), because the
 peak of a process never goes down again.
@@ -14,35 +14,23 @@ from time import perf_counter
 from typing import Any
 
 from solar.errors import SolarError
-from solar.evaluation.paper.published import COSTS, DISTRACTORS
+from solar.evaluation.paper.tables import COSTS, DISTRACTORS
 from solar.evaluation.table_text import Table, number
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What one model costs here.
-
-    Attributes:
-        name: The model.
-        where: The device.
-        seconds: To describe a photo of 4:3 that is in memory, at all scales: the median of `runs`.
-        peak: Bytes, at most: of the process, or on a GPU of its memory.
-        parameters: Learnt numbers.
-        descriptors: Bytes that float32 descriptors of the paper's million distractors take.
-        size: Longest side of the photo.
-        scales: Its scales.
-        runs: How often it was described, after a first time that does not count.
-    """
+    """What one model costs here."""
 
     name: str
-    where: str
-    seconds: float
-    peak: int
-    parameters: int
-    descriptors: int
-    size: int
+    where: str  # the device
+    seconds: float  # median of `runs` for a photo of 4:3 in memory, at all scales
+    peak: int  # bytes, at most: of the process, or of a GPU's memory
+    parameters: int  # learnt numbers
+    descriptors: int  # bytes of float32 descriptors of the paper's million distractors
+    size: int  # longest side of the photo
     scales: tuple[float, ...]
-    runs: int
+    runs: int  # after a first that does not count
 
 
 def measure_speed(
@@ -54,18 +42,10 @@ def measure_speed(
     device: str | None = None,
     runs: int = 5,
 ) -> Speed:
-    """Measure a model in a fresh process.
+    """Measure a model, as `solar.load` takes it, `runs` times in a fresh process.
 
-    Args:
-        model: What `solar.load` takes.
-        name: What to call it.
-        size: Longest side of the photo; default: the model's.
-        scales: Default: the model's.
-        device: `cpu` or `cuda`; found out if not given.
-        runs: How often to describe.
-
-    Raises:
-        SolarError: The model cannot be loaded, or does not describe photos.
+    Size, scales and device are the model's own by default. A SolarError if the model cannot be
+    loaded, or does not describe photos.
     """
     how = {"size": size, "scales": scales, "device": device}
     told = json.dumps({"model": model, "name": name or model, "runs": runs, "how": how})
@@ -112,7 +92,7 @@ def _measure_here(model: str, name: str, runs: int, how: dict[str, Any]) -> Spee
 
 
 def _peak() -> int:
-    """Bytes that this process has held at most; 0 where the system does not tell."""
+    """Peak bytes of this process; 0 on Windows."""
     if sys.platform == "win32":
         return 0
     import resource
@@ -122,7 +102,7 @@ def _peak() -> int:
 
 
 def to_table(found: Sequence[Speed]) -> Table:
-    """Render, below what the paper says."""
+    """Render below the published rows."""
     head = [["Method"], ["device"], ["s per photo"], ["peak GiB"], ["M parameters"], ["GiB for 1M"]]
     published = [
         [one.name, one.where, one.seconds, "", "", number(one.descriptors)] for one in COSTS
@@ -143,7 +123,7 @@ def to_table(found: Sequence[Speed]) -> Table:
 
 
 def to_json(found: Sequence[Speed]) -> dict[str, Any]:
-    """The same for a program."""
+    """The same as JSON."""
     return {"published": [*map(asdict, COSTS)], "measured": [*map(asdict, found)]}
 
 

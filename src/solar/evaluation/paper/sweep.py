@@ -25,20 +25,12 @@ EXPONENTS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0
 
 @dataclass(frozen=True)
 class Sweep:
-    """One model with every exponent.
+    """One model with every exponent."""
 
-    Attributes:
-        model: Its name.
-        learnt: The exponent it was trained to; None where it has one per channel.
-        evaluations: Exponent to what was measured with it, ascending.
-        out_of_range: Exponents that take a photo's activations out of the range of float32, so that
-            it has no descriptor.
-    """
-
-    model: str
-    learnt: float | None
-    evaluations: Mapping[float, Evaluation]
-    out_of_range: tuple[float, ...] = ()
+    model: str  # its name
+    learnt: float | None  # the exponent it was trained to; None where it has one per channel
+    evaluations: Mapping[float, Evaluation]  # by exponent, ascending
+    out_of_range: tuple[float, ...] = ()  # exponents that overflow float32 for some photo
 
     @property
     def protocols(self) -> list[str]:
@@ -58,22 +50,21 @@ def sweep_p(
     """Evaluate a model with other exponents in its pooling than the one it has learnt.
 
     The backbone runs once per photo and scale; pooling, whitening and norms run for each exponent.
-    Every number is the one that `evaluate` gives for the model with that exponent. Powers are taken
-    in float32, as published, so large exponents lose small activations (the fall of the paper's
-    curves beyond 20) and may overflow with large ones, which is reported.
+    Results equal those of `evaluate` for the model with that exponent. Powers are taken in float32,
+    as published, so large exponents lose small activations (the fall of the paper's curves beyond
+    20) and may overflow with large ones, which is reported.
 
     Args:
         what: As `evaluate` takes it.
         model: A network that pools with GeM.
         exponents: Positive; the learnt one is added.
         name: What to call the model; what it was loaded from, if not given.
-        settings: How to do it. There are no features, and distractors are photos: descriptors are
-            of one exponent only. A cache holds a store per exponent.
-        options: Fields of `EvaluationSettings`, in place of those of `settings`.
+        settings: How to do it, without features; distractors are photos. A cache holds a store per
+            exponent.
+        options: Fields of `EvaluationSettings`, which override `settings`.
 
     Raises:
-        SolarError: The model does not pool with GeM, an exponent is not positive, or the set cannot
-            be evaluated.
+        SolarError: The model does not pool with GeM, or the set cannot be evaluated.
     """
     if not exponents or any(not 0 < p < float("inf") for p in exponents):
         raise SolarError("A sweep needs one exponent or more, all of them positive.")
@@ -107,7 +98,7 @@ def _all_finite(described: DescribedSet) -> bool:
 
 @dataclass(frozen=True)
 class _Together:
-    """Describes for all exponents at once what is asked for with one of them."""
+    """Describes with all exponents at once when asked with the first."""
 
     each: Sequence[ModelDescriber]
     which: int
@@ -129,13 +120,13 @@ class _Together:
 
 
 def learnt_exponent(net: RetrievalNet) -> float | None:
-    """The exponent of a network's GeM, a SolarError if it has none; None for one per channel."""
+    """The exponent of a network's GeM; None if it has one per channel."""
     p = _gem(net).p
     return float(p.item()) if p.numel() == 1 else None
 
 
 def with_exponent(net: RetrievalNet, p: float) -> RetrievalNet:
-    """The same network with another exponent; all but the pooling is shared with the first."""
+    """The same network with another exponent, sharing all but the pooling."""
     shared = {id(part): part for name, part in net.named_children() if name != "pool"}
     other = copy.deepcopy(net, shared)
     _gem(other).p.data.fill_(p)
@@ -175,7 +166,7 @@ def _cell(found: Evaluation | None, protocol: str) -> str:
 
 
 def to_json(sweeps: Mapping[str, Sequence[Sweep]]) -> dict[str, Any]:
-    """The same for a program: set to model to the learnt p and the means for every p."""
+    """Set to model to the learnt p and the means for every p."""
     return {
         name: {
             one.model: {

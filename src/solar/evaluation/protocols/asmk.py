@@ -18,8 +18,12 @@ from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.errors import SolarError
 from solar.evaluation.labelled import label_groups, measure_labels
 from solar.evaluation.metrics import AP_CONVENTIONS
-from solar.evaluation.protocols.revisited import answers_of, measure_ground_truth
-from solar.evaluation.protocols.truth_photos import find_truth, truth_photos
+from solar.evaluation.protocols.revisited import (
+    answers_of,
+    find_truth,
+    measure_ground_truth,
+    truth_photos,
+)
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Box, Photos, find_photos
@@ -32,7 +36,7 @@ _DISTRACTORS = "distractors:"  # before their names, which may be those of other
 def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
     """Rank a set with a ground truth, or labelled photos, by ASMK*; see `evaluate`.
 
-    A photo that shares nothing with a query comes after all that do.
+    Photos that share nothing with a query come last.
     """
     assert settings.cache is not None
     _refuse(settings)
@@ -48,23 +52,24 @@ def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
     regions = _regions(what, database, settings)
     place = Path(settings.cache, "local")
     finder = Finder(model, KEYPOINTS, settings.size or SIZE, place, regions)
-    codebook, whose = _codebook(database, finder, settings)
+    if settings.codebook is not None:
+        codebook, whose = read_codebook(settings.codebook, model), "of other photos"
+    else:
+        codebook, whose = learn_words(database, finder), "learnt from the set itself"
     with tempfile.TemporaryDirectory(prefix="solar-asmk-") as folder:
         index = _indexed(database, finder, codebook, settings, Path(folder, "index"))
         if truth is not None:
             for name, why in index.failures.items():
                 if not name.startswith(_DISTRACTORS):
                     raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
-            asked = [
-                _asked(finder, queries, number, boxes, codebook) for number in range(len(queries))
-            ]
             places = [
-                index.ranks(one, rows) for one, rows in zip(asked, answers_of(truth), strict=True)
+                index.ranks(_asked(finder, queries, number, boxes, codebook), rows)
+                for number, rows in enumerate(answers_of(truth))
             ]
             found = measure_ground_truth(truth, places, average=settings.average)
         else:
             found = _labelled(database, labels, index, finder, settings.average)
-        size = index.bytes_a_photo
+        size = int(index.engine.info()["bytes_a_photo"])
     kind = "ASMK*" if regions is None else f"R-ASMK* ({regions.kind})"
     how = f"{kind} with {local_name(model)}, {len(codebook.words):,} visual words {whose}"
     kept = f"{size:,} bytes per photo, longest side {finder.size} px"
@@ -81,19 +86,12 @@ class _RankedSet:
     rows: Mapping[str, int]  # of the photos that were described
     failures: Mapping[str, str]
 
-    @property
-    def bytes_a_photo(self) -> int:
-        return int(self.engine.info()["bytes_a_photo"])
-
     def ranks(self, query: Signatures, items: Ints) -> Ints:
         """The ranks of rows in the list of a query."""
         [hits] = self.engine.search_signatures([query], len(self.rows))
         listed = np.array([self.rows[hit.path] for hit in hits], np.int64)
-        place = np.full(len(self.rows), -1, np.int64)
-        place[listed] = np.arange(len(listed))
-        missing = np.flatnonzero(place < 0)
-        place[missing] = len(listed) + np.arange(len(missing))
-        return place[items]
+        missing = np.setdiff1d(np.arange(len(self.rows)), listed)
+        return np.argsort(np.concatenate([listed, missing]))[items]
 
 
 def _indexed(
@@ -145,11 +143,7 @@ def _asked(
     name, photo = photos.names[number], photos.read(number)
     if name in boxes:
         features = local_features(
-            photo,
-            finder.model,
-            keypoints=finder.keypoints,
-            size=finder.size,
-            box=boxes[name],
+            photo, finder.model, keypoints=finder.keypoints, size=finder.size, box=boxes[name]
         )
     else:
         features = finder.features(name, photo)
@@ -170,12 +164,6 @@ def _regions(
             f"{database.names[0]} and so on."
         )
     return regions
-
-
-def _codebook(photos: Photos, finder: Finder, settings: EvaluationSettings) -> tuple[Codebook, str]:
-    if settings.codebook is not None:
-        return read_codebook(settings.codebook, finder.model), "of other photos"
-    return learn_words(photos, finder), "learnt from the set itself"
 
 
 def _refuse(settings: EvaluationSettings) -> None:

@@ -6,12 +6,14 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from solar.arrays import Doubles, Ints
-from solar.datasets.public.gldv2 import CLEAN_LIST, photo_ids, photo_landmarks
-from solar.datasets.public.gldv2_solutions import (
+from solar.datasets.public.gldv2 import (
+    CLEAN_LIST,
     RECOGNITION,
     RETRIEVAL,
     USAGES,
     Solution,
+    photo_ids,
+    photo_landmarks,
     read_predictions,
     read_solution,
     solution_file,
@@ -28,10 +30,10 @@ from solar.evaluation.described_photos import (
     open_rows,
     rank_options,
 )
+from solar.evaluation.embeddings import NAMES, Database, select_rows
 from solar.evaluation.metrics import average_precision_at
 from solar.evaluation.ranks import nearest, ranks
 from solar.evaluation.result import Evaluation
-from solar.evaluation.row_blocks import NAMES, Database, select_rows
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Photos, find_photos
 
@@ -41,10 +43,7 @@ K = 100
 def evaluate_retrieval(
     what: str | Path, describe: PhotoDescriber | None, settings: EvaluationSettings
 ) -> Evaluation:
-    """Measure mAP@k: test photos ask for index photos, or predictions answer.
-
-    A SolarError if something is missing, unreadable, or does not belong together.
-    """
+    """Measure mAP@k: test photos query the index photos, or predictions are given."""
     solution, k = _solution(what, RETRIEVAL, settings), settings.depth or K
     asked = list(solution.right)
     if settings.predictions is not None:
@@ -77,10 +76,7 @@ def evaluate_retrieval(
 def evaluate_recognition(
     what: str | Path, describe: PhotoDescriber | None, settings: EvaluationSettings
 ) -> Evaluation:
-    """Measure µAP: a test photo gets the landmark of its nearest train photo, or predictions do.
-
-    A SolarError if something is missing, unreadable, or does not belong together.
-    """
+    """Measure µAP: a test photo gets the landmark of its nearest train photo, or predictions do."""
     solution = _solution(what, RECOGNITION, settings)
     asked = list(solution.right)
     if settings.predictions is not None:
@@ -105,11 +101,8 @@ def measure_recognition(
 ) -> dict[str, Doubles]:
     """Each photo's part in µAP, so that their mean is µAP, and whether its answer is right.
 
-    Args:
-        photos: What is asked; answers for others do not count.
-        right: Photo to its landmarks. One without any lowers the precision of those listed after
-            it, and is NaN here.
-        answers: Photo to a landmark and a score; a photo may have none.
+    Answers are a landmark and a score by photo. A photo without any right landmark lowers the
+    precision of those listed after it, and is NaN here.
     """
     # As the challenge sorts them: by score, then by name.
     listed = sorted(
@@ -157,10 +150,10 @@ def _solution(what: str | Path, task: str, settings: EvaluationSettings) -> Solu
 
 
 class _Side:
-    """The index, train or test photos, by their ids, and their descriptors once they are described.
+    """The index, train or test photos, by their ids, and their descriptors once described.
 
-    Of a folder only those in `wanted`, if given, are taken. Arrays of features are in the order of
-    the published lists, `index.csv`, `train_clean.csv` and `test.csv`.
+    Rows of features that are no store are in the order of the published lists, `index.csv`,
+    `train_clean.csv` and `test.csv`.
     """
 
     def __init__(
@@ -188,22 +181,19 @@ class _Side:
             raise SolarError(f"Two photos of {place} have the same id: keep one of them.")
 
     def describe(self, describe: PhotoDescriber | None) -> Database:
-        """The descriptors; photos that cannot be read are gone from the numbers."""
+        """The descriptors; photos that cannot be read lose their numbers."""
         part = describe_side(self.found, self.place, describe)
         if isinstance(part.rows, Store):
             self.numbers = {_id(name): number for number, name in enumerate(part.names)}
         return part.rows
 
     def rows(self, photos: Iterable[str], solution: Solution) -> list[int]:
-        """The numbers of some photos; a SolarError if one is not there."""
-        numbers = []
-        for photo in photos:
-            if photo not in self.numbers:
-                raise SolarError(
-                    f"{solution.path} names the photo {photo}, which is not in {self.place}."
-                )
-            numbers.append(self.numbers[photo])
-        return numbers
+        """The numbers of some photos; a SolarError if one is missing."""
+        try:
+            return [self.numbers[photo] for photo in photos]
+        except KeyError as error:
+            photo, path = error.args[0], solution.path
+            raise SolarError(f"{path} names the photo {photo}, not in {self.place}.") from None
 
 
 def _id(name: str) -> str:
@@ -211,7 +201,7 @@ def _id(name: str) -> str:
 
 
 def _in_list(right: Sequence[str], listed: Sequence[str]) -> Ints:
-    """Ranks of the right photos in a list; those that are not in it come far behind."""
+    """Ranks of the right photos in a list; those not in it come far behind."""
     first = {photo: rank for rank, photo in reversed([*enumerate(listed)])}
     return np.sort(np.array([first.get(photo, 2**62) for photo in right], np.int64))
 

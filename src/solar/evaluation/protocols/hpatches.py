@@ -33,8 +33,7 @@ from solar.evaluation.protocols.patch_tasks import (
 
 TASKS = ("matching", "verification", "retrieval")
 LEVELS = {"e": "easy", "h": "hard", "t": "tough"}
-PAIRS = 100_000
-"""Pairs of each kind where the published list of a million is not at hand."""
+PAIRS = 100_000  # pairs of each kind where the published list of a million is not at hand
 
 _QUERIES, _DISTRACTORS, _CONTRAST = 10_000, 20_000, 10
 _KINDS = ("positive", "inter", "intra")
@@ -46,31 +45,22 @@ _LISTS = {
 
 @dataclass(frozen=True)
 class HPatchesResult:
-    """What was measured, from 0 to 1; a task that was not asked for is empty.
-
-    Attributes:
-        split: Of the published ones, or `all`.
-        average: `trapezoid` or `matlab`.
-        matching: Sequence to noise (`e`, `h`, `t`) to mean average precision and share of right
-            matches over its five photos.
-        verification: Noise to `inter` and `intra` negatives to area under the ROC curve (balanced)
-            and average precision (imbalanced).
-        retrieval: Noise to size of the pool to mean average precision.
-        lists: Task to `published` or `generated`, and how many pairs or queries and distractors.
-    """
+    """What was measured, from 0 to 1; a task that was not asked for is empty."""
 
     split: str
     average: str
+    # Sequence to noise (`e`, `h`, `t`) to mAP and share of right matches over its five photos.
     matching: Mapping[str, Mapping[str, tuple[float, float]]]
+    # Noise to `inter` and `intra` to area under the ROC curve (balanced) and AP (imbalanced).
     verification: Mapping[str, Mapping[str, tuple[float, float]]]
-    retrieval: Mapping[str, Mapping[int, float]]
-    lists: Mapping[str, str]
+    retrieval: Mapping[str, Mapping[int, float]]  # noise to size of the pool to mAP
+    lists: Mapping[str, str]  # task to `published` or `generated`, and how many pairs or queries
 
     def levels(self, task: str) -> dict[str, float]:
         """The task's headline at each noise: what is averaged to its `mean`.
 
-        Matching: mAP over sequences and photos. Verification: the imbalanced AP, the mean of both
-        kinds of negatives. Retrieval: mAP in the largest pool.
+        Matching: mAP over sequences and photos. Verification: imbalanced AP, mean of both kinds of
+        negatives. Retrieval: mAP in the largest pool.
         """
         if task == "matching":
             values = self.matching.values()
@@ -138,16 +128,13 @@ def evaluate_hpatches(
         data: The patches, or descriptors as `read_descriptors` gives them.
         describe: (n, 65, 65) uint8 to (n, d) float32; not used for descriptors.
         tasks: Some of `matching`, `verification` and `retrieval`.
-        split: `all` sequences, or a published split (a, b, c, illum, view, full): its test part.
+        split: `all` sequences, or the test part of a published split (a, b, c, illum, view, full).
         lists: The folder of `splits.json` and the published lists. A task without its lists gets
-            generated ones, the same for every descriptor; the result says so.
+            generated ones, the same for every descriptor, as the result notes.
         average: `trapezoid`, as the published Python code has it, or `matlab`.
         pairs: Generated pairs of each kind, for verification.
         seed: Of generated lists.
         progress: Called with the strips described and their number.
-
-    Raises:
-        SolarError: An unknown task, split or average, missing sequences, or lists of other patches.
     """
     unknown = sorted(set(tasks) - set(TASKS))
     if unknown or not tasks:
@@ -164,23 +151,22 @@ def evaluate_hpatches(
         files = _files("verification", split, lists)
         published = dict(zip(_KINDS, map(read_pairs, files), strict=False))
         listed = published or generate_pairs(table, pairs, seed)
-        notes["verification"] = _note(files, f"{len(listed['positive'].row)} pairs per kind")
+        sizes = f"{len(listed['positive'].row)} pairs per kind"
+        notes["verification"] = f"{'published' if files else 'generated'}: {sizes}"
         verifying = verification(table, listed, average)
     if "retrieval" in tasks:
         files = _files("retrieval", split, lists)
         asked, others = [*map(read_items, files)] or generate_retrieval(table, seed)
         sizes = f"{len(asked.row)} queries, {len(others.row)} distractors"
-        notes["retrieval"] = _note(files, sizes)
+        notes["retrieval"] = f"{'published' if files else 'generated'}: {sizes}"
         retrieving = retrieval(table, asked, others, average)
     return HPatchesResult(split, average, matching, verifying, retrieving, notes)
 
 
 def find_split(name: str, lists: str | Path | None) -> Split:
-    """A published split from `splits.json` in a folder; a SolarError if there is none."""
+    """A published split from `splits.json` in a folder."""
     if lists is None:
-        raise SolarError(
-            f"The split {name} needs the folder of splits.json: name it with `lists=`."
-        )
+        raise SolarError(f"The split {name} needs `lists=`, the folder of splits.json.")
     splits = read_splits(Path(lists) / "splits.json")
     if name not in splits:
         raise SolarError(f"There is no split {name!r}: choose all, {', '.join(splits)}.")
@@ -188,11 +174,11 @@ def find_split(name: str, lists: str | Path | None) -> Split:
 
 
 def generate_pairs(data: Descriptors, count: int, seed: int = 0) -> dict[str, Pairs]:
-    """Pairs to verify where there is no published list, drawn as that was.
+    """Pairs to verify where there is no published list, drawn like it.
 
     Positives are two photos of a point, `intra` negatives two points of a sequence, `inter` ones
     two sequences. Unlike the published generator, the last photo takes part, and the two sequences
-    are never the same. A SolarError if there are fewer than two, or one has a single point.
+    are never the same.
     """
     if len(data.names) < 2 or data.counts.min() < 2:
         raise SolarError("Verification needs two sequences of two points: use `tasks=matching`.")
@@ -216,8 +202,7 @@ def generate_pairs(data: Descriptors, count: int, seed: int = 0) -> dict[str, Pa
 def generate_retrieval(data: Descriptors, seed: int = 0) -> list[Items]:
     """Queries and distractors where there are no published lists: a third and the rest.
 
-    At most 10,000 and 20,000, in random order, of the reference patches that are not flat. A
-    SolarError if there are fewer than two sequences, or too few patches.
+    At most 10,000 and 20,000, in random order, of the reference patches that are not flat.
     """
     usable = np.arange(data.starts[-1])
     if data.contrast is not None:
@@ -256,8 +241,7 @@ def _described(
         data = data.only(names)
         counts = [data.counts[name] for name in names]
     else:
-        missing = sorted(set(names) - set(data))
-        if missing:
+        if missing := sorted(set(names) - set(data)):
             raise SolarError(f"There are no descriptors of the sequence {missing[0]}.")
         counts = [len(data[name]["ref"]) for name in names]
     starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -277,8 +261,6 @@ def _described(
             rows = np.empty((len(STRIPS), starts[-1], found.shape[1]), np.float32)
         rows[done % len(STRIPS), starts[place] : starts[place + 1]] = found
         advance(1)
-    if not every:
-        raise SolarError("There is no sequence to evaluate.")
     return Descriptors(tuple(names), starts, rows, np.concatenate(contrast) if contrast else None)
 
 
@@ -287,10 +269,6 @@ def _files(task: str, split: str, lists: str | Path | None) -> list[Path]:
         return []
     files = [Path(lists) / f"{name}_split-{split}.csv" for name in _LISTS[task]]
     return files if all(file.is_file() for file in files) else []
-
-
-def _note(files: Sequence[Path], sizes: str) -> str:
-    return f"{'published' if files else 'generated'}: {sizes}"
 
 
 def _by_level(values: Mapping[str, float]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 Average precision goes by groups of equal scores, as scikit-learn has it, divided by what could be
 found in a list of k photos. It is computed from exact places, counted while the descriptors stream
-by: no list of a query is ever held, so memory does not grow with the number of photos.
+by, so memory does not grow with the number of photos.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from solar.arrays import Doubles, Flags, Ints
-from solar.datasets.public.ilias import ObjectTruth, missing_photo, read_objects
+from solar.datasets.public.ilias import ObjectTruth, read_objects
 from solar.errors import SolarError
 from solar.evaluation.described_photos import (
     DescribedPhotos,
@@ -22,9 +22,9 @@ from solar.evaluation.described_photos import (
     open_rows,
     rank_options,
 )
+from solar.evaluation.embeddings import NAMES
 from solar.evaluation.ranks import tied_ranks
 from solar.evaluation.result import Evaluation
-from solar.evaluation.row_blocks import NAMES
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Photos
 
@@ -37,20 +37,14 @@ CLUTTERS = (0.0, 18.0, 33.0, 53.0, np.inf)
 
 @dataclass(frozen=True)
 class TiedPlaces:
-    """Where the positives of one query are in a list of `total` photos.
+    """Where the positives of one query are in a list of `total` photos."""
 
-    Attributes:
-        ranks: 0-based, of equal scores the earlier row first.
-        last: For each the rank of the last photo with the same score.
-        total: How many photos were ranked.
-    """
-
-    ranks: Ints
-    last: Ints
-    total: int
+    ranks: Ints  # 0-based, of equal scores the earlier row first
+    last: Ints  # for each the rank of the last photo with the same score
+    total: int  # how many photos were ranked
 
     def without(self, excluded: Flags) -> "TiedPlaces":
-        """The same once some of the positives are taken out of the list."""
+        """The same with some of the positives taken out of the list."""
         ranks, last = self.ranks[~excluded], self.last[~excluded]
         return TiedPlaces(
             ranks - np.sort(self.ranks[excluded]).searchsorted(ranks),
@@ -70,7 +64,7 @@ class TiedPlaces:
         return float((found / ends).sum()) / min(k, len(self.ranks))
 
     def oracle(self, k: int = K) -> float:
-        """What re-ranking the first k at best could give, as published; NaN without positives.
+        """What perfect re-ranking of the first k could give, as published; NaN without positives.
 
         It exceeds 1 where fewer than k photos were ranked.
         """
@@ -83,28 +77,26 @@ class TiedPlaces:
 def evaluate_ilias(
     what: str | Path, describe: PhotoDescriber | None, settings: EvaluationSettings
 ) -> Evaluation:
-    """Measure mAP@k on the release of ILIAS or a set like it, the distractors being the rest.
-
-    A SolarError if something is missing, unreadable, or does not belong together.
-    """
+    """Measure mAP@k on the release of ILIAS or a set like it; distractors are the other photos."""
     truth = read_objects(settings.ground_truth or what, settings.root)
     sides = (truth.database, "positives"), (truth.queries, "queries")
     if settings.features is None:
         if describe is None:
             raise SolarError(f"Evaluating {truth.path} needs a `model=`, or `features=`.")
-        for names, _ in sides:
-            if (gone := missing_photo(truth.root, names)) is not None:
+        for name in (*truth.database, *truth.queries):
+            if not (truth.root / name).is_file():
                 raise SolarError(
-                    f"{truth.path} names the photo {gone}, which is not in {truth.root}."
+                    f"{truth.path} names the photo {name}, which is not in {truth.root}."
                 )
         parts = [
             DescribedPhotos(describe(Photos.in_folder(truth.root, names), {}), str(truth.root))
             for names, _ in sides
         ]
     else:
+        rows, asked = settings.features
         parts = [
-            open_rows(own, name, "`features=`")
-            for own, name in zip(settings.features, NAMES[1::-1], strict=True)
+            open_rows(rows, NAMES[1], "`features=`"),
+            open_rows(asked, NAMES[0], "`features=`"),
         ]
     database, queries = (
         part.rows_of(names, f"{kind} of {truth.path}")
@@ -129,7 +121,7 @@ def measure_objects(
 ) -> dict[str, Mapping[str, Doubles]]:
     """Measure all positives, and those of each group of scale and clutter where they are known.
 
-    The others are taken out of the list, and queries that have none in a group are NaN there.
+    The others are taken out of the list; queries with none in a group are NaN there.
     """
     keep: dict[str, Flags] = {"all": np.ones(len(truth.database), np.bool_)}
     for name, values, ends in (

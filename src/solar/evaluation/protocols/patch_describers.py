@@ -15,8 +15,7 @@ from solar.local.features import HISTOGRAMS, root_sift
 if TYPE_CHECKING:
     from solar.models import PatchNet
 
-Describe = Callable[[Pixels], Floats]
-"""(n, s, s) uint8 to (n, d) float32."""
+Describe = Callable[[Pixels], Floats]  # (n, s, s) uint8 to (n, d) float32
 
 METHODS = HISTOGRAMS
 
@@ -28,10 +27,7 @@ _INPUT = 32
 
 
 def patch_describer(model: "PatchNet | str", *, device: str | None = None) -> Describe:
-    """How to describe patches: by `sift`, `rootsift`, a patch network, or what `solar.load` takes.
-
-    A SolarError if there is no such model, or it describes photos.
-    """
+    """Describe patches by `sift`, `rootsift`, a patch network, or what `solar.load` takes."""
     if isinstance(model, str) and model in METHODS:
         return partial(describe_sift, root=model == "rootsift")
     from solar.models import PatchNet, load
@@ -45,9 +41,9 @@ def patch_describer(model: "PatchNet | str", *, device: str | None = None) -> De
 def describe_patches(model: "PatchNet", patches: Pixels) -> Floats:
     """Describe patches of any side of at least 32 with a network that takes 32×32.
 
-    They are shrunk by the mean over the area that each new pixel covers. For the 64×64 patches of
-    PhotoTour that is exactly the bilinear resize of the published code, and for the 65×65 ones of
-    HPatches it differs from it by less than a grey level in most pixels.
+    They are shrunk by area means. For the 64×64 patches of PhotoTour that is exactly the bilinear
+    resize of the published code; for the 65×65 ones of HPatches it differs from it by less than a
+    grey level in most pixels.
     """
     import torch
 

@@ -16,15 +16,13 @@ from solar.datasets.patches.hpatches import IMAGES, NOISES, Items, Pairs
 from solar.errors import SolarError
 from solar.evaluation.metrics import finite, trapezoid
 
+# Average precision of the published Python code, and the mean precision at the hits of its MATLAB
+# code, which the article's retrieval figures are from. The two are not comparable.
 AVERAGES: Mapping[str, Callable[[Ints], Doubles]] = {"trapezoid": trapezoid, "matlab": finite}
-"""Average precision of the published Python code, and the mean precision at the hits of its MATLAB
-code, which the article's retrieval figures are from. The two are not comparable."""
 
+# How many patches a query is searched in, its own five among them.
 POOLS = (100, 500, 1000, 5000, 10000, 15000, 20000)
-"""How many patches a query is searched in, its own five among them."""
-
-POSITIVES_SHARE = 0.2
-"""Positives a negative in imbalanced verification."""
+POSITIVES_SHARE = 0.2  # positives a negative in imbalanced verification
 
 # Pairs and queries compared at a time: the chunk of distances stays in the processor's cache.
 _PAIRS, _QUERIES = 1024, 64
@@ -32,18 +30,12 @@ _PAIRS, _QUERIES = 1024, 64
 
 @dataclass(frozen=True, eq=False)
 class Descriptors:
-    """Descriptors of all strips.
+    """Descriptors of all strips."""
 
-    Attributes:
-        names: The sequences.
-        starts: (sequences + 1,) where each one's rows start.
-        rows: (16, n, d) float32: for each strip the rows of one sequence after the other.
-        contrast: (n,) standard deviation of the reference patches, if they are known.
-    """
-
-    names: tuple[str, ...]
-    starts: npt.NDArray[np.int64]
-    rows: Floats
+    names: tuple[str, ...]  # the sequences
+    starts: npt.NDArray[np.int64]  # (sequences + 1,) where each one's rows start
+    rows: Floats  # (16, n, d) float32: for each strip the rows of one sequence after the other
+    # (n,) standard deviation of the reference patches, if they are known
     contrast: npt.NDArray[np.float32] | None = None
 
     @property
@@ -66,9 +58,8 @@ class Descriptors:
 def match(reference: Floats, other: Floats, average: str = "trapezoid") -> tuple[float, float]:
     """Match every reference patch (n, d) to its nearest of another photo, (n, d) in the same order.
 
-    Returns:
-        Average precision of the matches sorted by distance, where points matched wrongly count as
-        never found; and the share of right matches.
+    Returns average precision of the matches sorted by distance, where points matched wrongly count
+    as never found; and the share of right matches.
     """
     nearest = _nearest(reference, other)
     apart = reference.astype(np.float64) - other[nearest]
@@ -93,11 +84,10 @@ def pair_distances(rows: Floats, left: Ints, right: Ints) -> Floats:
 
 
 def verify(positive: Floats, negative: Floats, average: str = "trapezoid") -> tuple[float, float]:
-    """Tell pairs of one point from pairs of two by their distances.
+    """Tell pairs of one point from pairs of two by their distances; negatives win ties.
 
-    Returns:
-        Area under the ROC curve of all pairs (balanced), and average precision with the first
-        positives, a fifth as many as negatives (imbalanced). Negatives win ties.
+    Returns area under the ROC curve of all pairs (balanced), and average precision with the first
+    positives, a fifth as many as negatives (imbalanced).
     """
     negatives = np.sort(negative)
     before = np.sort(positive).searchsorted(negatives, "left")
@@ -110,11 +100,7 @@ def verify(positive: Floats, negative: Floats, average: str = "trapezoid") -> tu
 def verification(
     data: Descriptors, pairs: Mapping[str, Pairs], average: str = "trapezoid"
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    """Verification of `positive` pairs and negatives by name: `inter`, `intra`.
-
-    Returns:
-        Noise to kind of negatives to AUC and AP, as `verify` gives them.
-    """
+    """Noise to kind of negatives (`inter`, `intra`) to AUC and AP, as `verify` gives them."""
     listed = {kind: _listed(data, own) for kind, own in pairs.items()}
     flat = data.rows.reshape(-1, data.rows.shape[2])
     found = {}
@@ -132,7 +118,7 @@ def verification(
 def _listed(data: Descriptors, pairs: Pairs) -> tuple[list[tuple[Ints, Ints]], Ints]:
     """Both sides of pairs: rows at the first noise, steps to the next; and the pairs' order.
 
-    Neighbours in memory come one after the other: fetching rows is what takes the time.
+    Sorted by place in memory: fetching rows is what takes the time.
     """
     places = data.places(pairs, "pairs")
     order = np.argsort(places[:, 0].astype(np.uint32))
@@ -154,11 +140,8 @@ def retrieval(
 ) -> dict[str, dict[int, float]]:
     """Find the five other patches of a point among distractors from other sequences.
 
-    A pool of patches to search in is the five and the first distractors of the list. One larger
-    than there are patches holds all; only the first such pool is measured.
-
-    Returns:
-        Noise to size of the pool to mean average precision.
+    A pool of patches to search in is the five and the first distractors of the list. Of pools that
+    hold all distractors only the first is measured. Returns noise to size of the pool to mAP.
     """
     asking = data.places(queries, "queries")
     others = data.places(distractors, "distractors")
@@ -174,7 +157,6 @@ def retrieval(
         for start in range(0, len(mine), _QUERIES):
             ranks = _positive_ranks(data.rows[:, mine[start : start + _QUERIES]], other, pools)
             sums += AVERAGES[average](ranks).sum(axis=-1)
-    # What a pool adds to one that held everything already is nothing.
     used = [k for number, k in enumerate(pools) if number == 0 or pools[number - 1] < most]
     means = sums / len(asking)
     return {
@@ -186,8 +168,8 @@ def retrieval(
 def _positive_ranks(rows: Floats, database: Doubles, pools: Sequence[int]) -> Ints:
     """Ranks of the positives in every pool, (noises, pools, q, 5), ascending along the last axis.
 
-    Rows are (16, q, d), the queries and their positives; the database is (m, d) distractors in the
-    order of the list; pools ascend.
+    Rows are (16, q, d), queries and positives; the database is (m, d) distractors in the order of
+    the list; pools ascend.
     """
     queries, positives = rows[0].astype(np.float64), rows[1:].astype(np.float64)
     # Squared distances without the query's own norm, which orders nothing.

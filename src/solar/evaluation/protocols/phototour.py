@@ -13,7 +13,7 @@ from solar.evaluation.protocols.patch_describers import Describe
 from solar.evaluation.protocols.patch_tasks import pair_distances
 
 CONVENTIONS = ("hardnet", "hynet")
-"""`hardnet`, as the literature reports it: negatives listed before the positive that makes it 95 %.
+"""`hardnet`, as the literature reports it: negatives before the positive that makes it 95 %.
 `hynet`: negatives up to the distance of the positive after that one."""
 
 RECALL = 0.95
@@ -23,7 +23,7 @@ _CHUNK = 2048
 
 @dataclass(frozen=True)
 class PhotoTourResult:
-    """What was measured: the rate from 0 to 1; the subset is named as its folder."""
+    """What was measured: the rate from 0 to 1, and the name of the subset's folder."""
 
     subset: str
     fpr95: float
@@ -44,7 +44,7 @@ def fpr95(distances: npt.ArrayLike, same: npt.ArrayLike, convention: str = "hard
     """False positive rate at 95 % recall, from (n,) distances and (n,) whether both are one point.
 
     The conventions differ by at most one positive. At equal distances the negative comes first, so
-    the order of the pairs does not matter. A SolarError if there are not both kinds of pairs.
+    the order of the pairs does not matter.
     """
     apart, positive = np.asarray(distances), np.asarray(same).astype(bool)
     if convention not in CONVENTIONS:
@@ -68,7 +68,7 @@ def evaluate_phototour(
     """FPR95 on the published list `m50_{pairs}_{pairs}_0.txt` of a subset.
 
     Only its patches are described, each once: (n, 64, 64) uint8 to (n, d) float32. `progress`
-    counts the patches read. A SolarError if the subset is incomplete or damaged.
+    counts the patches read.
     """
     wanted = data.pairs(pairs)
     used = np.unique(np.concatenate([wanted.left, wanted.right]))

@@ -1,17 +1,59 @@
 """Revisited Oxford and Paris, their older forms, and any set with a ground truth of that kind."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Unpack
 
 import numpy as np
 
 from solar.arrays import AnyFloats, Ints
-from solar.datasets.public.revisited import GroundTruth, Query
+from solar.datasets.public.registry import GROUND_TRUTHS
+from solar.datasets.public.revisited import (
+    GroundTruth,
+    find_ground_truth,
+    locate_photos,
+    photo_folders,
+    read_ground_truth,
+)
 from solar.errors import SolarError
+from solar.evaluation.described_photos import refuse_index
+from solar.evaluation.embeddings import NAMES, Database
 from solar.evaluation.metrics import measure, without_junk
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
-from solar.evaluation.row_blocks import NAMES, Database
+from solar.evaluation.settings import EvaluationSettings
+from solar.images import Box, Photos
+
+
+def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | None:
+    """The ground truth of a set; None for labelled photos."""
+    name, given = os.fspath(what), settings.ground_truth
+    if name in GROUND_TRUTHS:
+        if given is None and settings.root is None:
+            raise SolarError(f"Say where {name} is: `root=`, or `ground_truth=` and `features=`.")
+        return read_ground_truth(given or find_ground_truth(name, settings.root or ""), name)
+    if given is not None or Path(name).suffix.lower() in (".json", ".pkl"):
+        return read_ground_truth(given or name)
+    refuse_index(Path(name))
+    return None
+
+
+def truth_photos(
+    what: str, truth: GroundTruth, root: str | Path | None
+) -> tuple[Photos, Photos, Mapping[str, Box]]:
+    """The database, the queries, and the boxes of these; a SolarError if a photo is missing."""
+    folders = photo_folders(
+        what if what in GROUND_TRUTHS else "", truth.path.parent if root is None else root
+    )
+    database = locate_photos(truth.database, folders)
+    asked = locate_photos(list(dict.fromkeys(query.photo for query in truth.queries)), folders)
+    places = dict(zip(asked.names, asked.places, strict=True))
+    # Two queries may be parts of one photo, so a query's name needs its number.
+    names = tuple(f"{number}/{query.photo}" for number, query in enumerate(truth.queries))
+    queries = Photos(names, tuple(places[query.photo] for query in truth.queries))
+    boxes = {n: q.box for n, q in zip(names, truth.queries, strict=True) if q.box is not None}
+    return database, queries, boxes
 
 
 def evaluate_ground_truth(
@@ -24,8 +66,8 @@ def evaluate_ground_truth(
 ) -> Evaluation:
     """Rank a database for every query and measure each protocol of the ground truth.
 
-    Junk is taken out of the list; a query that has no right answer in a protocol does not count in
-    its means.
+    Junk is taken out of the list; a query without a right answer in a protocol does not count in
+    its means. A SolarError if there are more or fewer rows than the truth has photos and queries.
 
     Args:
         truth: What is right.
@@ -33,18 +75,15 @@ def evaluate_ground_truth(
         queries: (nq, dim) unit rows, in the order of `truth.queries`.
         average: `trapezoid`, as published, or `finite`.
         ranking: As for `solar.evaluation.ranks.ranks`: `distractors`, `precision`, `device`, ….
-
-    Raises:
-        SolarError: The descriptors are not those of this ground truth, or not descriptors.
     """
     names = ranking.get("names", NAMES)
-    for name, what, there, expected in (
-        (names[1], "database photos", len(database), len(truth.database)),
-        (names[0], "queries", len(queries), len(truth.queries)),
+    for name, what, rows, expected in (
+        (names[1], "database photos", database, truth.database),
+        (names[0], "queries", queries, truth.queries),
     ):
-        if there != expected:
+        if len(rows) != len(expected):
             raise SolarError(
-                f"There are {there} rows in {name} but {expected} {what} in {truth.path}: "
+                f"There are {len(rows)} rows in {name} but {len(expected)} {what} in {truth.path}: "
                 "it is the ground truth of another database."
             )
     places = ranks(queries, database, answers_of(truth), **ranking)
@@ -52,7 +91,7 @@ def evaluate_ground_truth(
 
 
 def answers_of(truth: GroundTruth) -> list[Ints]:
-    """For every query the rows of the database whose ranks tell how well it did."""
+    """For every query the rows of the database that the measures need the ranks of."""
     return [np.concatenate(list(query.answers.values())) for query in truth.queries]
 
 
@@ -60,25 +99,16 @@ def measure_ground_truth(
     truth: GroundTruth, places: Sequence[Ints], *, average: str = "trapezoid"
 ) -> Evaluation:
     """Measure each protocol from the ranks of `answers_of` the ground truth."""
-    by_kind = [_by_kind(query, found) for query, found in zip(truth.queries, places, strict=True)]
-    return Evaluation(
-        tuple(query.photo for query in truth.queries),
-        {
-            protocol: measure(
-                [_protocol(found, right, ignored) for found in by_kind], average=average
-            )
-            for protocol, (right, ignored) in truth.protocols.items()
-        },
-    )
+    by_kind = []
+    for query, found in zip(truth.queries, places, strict=True):
+        ends = np.cumsum([len(rows) for rows in query.answers.values()])
+        by_kind.append(dict(zip(query.answers, np.split(found, ends[:-1]), strict=True)))
+    measured = {}
+    for protocol, (right, ignored) in truth.protocols.items():
+        ranked = [without_junk(_joined(own, right), _joined(own, ignored)) for own in by_kind]
+        measured[protocol] = measure(ranked, average=average)
+    return Evaluation(tuple(query.photo for query in truth.queries), measured)
 
 
-def _by_kind(query: Query, found: Ints) -> dict[str, Ints]:
-    ends = np.cumsum([len(rows) for rows in query.answers.values()])
-    return dict(zip(query.answers, np.split(found, ends[:-1]), strict=True))
-
-
-def _protocol(found: dict[str, Ints], right: tuple[str, ...], ignored: tuple[str, ...]) -> Ints:
-    return without_junk(
-        np.concatenate([found[kind] for kind in right]),
-        np.concatenate([found[kind] for kind in ignored]),
-    )
+def _joined(ranks_by_kind: Mapping[str, Ints], kinds: Sequence[str]) -> Ints:
+    return np.concatenate([ranks_by_kind[kind] for kind in kinds])

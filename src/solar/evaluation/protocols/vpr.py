@@ -1,20 +1,20 @@
-"""Visual place recognition: is a photo taken near the query's position among the first found?"""
+"""Visual place recognition: is a photo taken near the query's position among the first found?
 
-from collections.abc import Sequence
+Positions are in the photos' names, `@UTM_E@UTM_N@`, or in a CSV. They are whole centimetres, so
+that "25 m away" is decided exactly and not by rounding.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Unpack
+from decimal import Decimal, InvalidOperation
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias, Unpack
 
 import numpy as np
 
 from solar.arrays import AnyFloats, Ints
-from solar.datasets.place_positions import (
-    Position,
-    frame_of,
-    listed_positions,
-    name_positions,
-    read_positions,
-)
+from solar.datasets.labelled.photo_labels import read_columns
 from solar.errors import SolarError
 from solar.evaluation.described_photos import (
     DescribedPhotos,
@@ -25,12 +25,109 @@ from solar.evaluation.described_photos import (
     open_distractors,
     rank_options,
 )
+from solar.evaluation.embeddings import NAMES, Database, select_rows
 from solar.evaluation.metrics import recall_at
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
-from solar.evaluation.row_blocks import NAMES, Database, select_rows
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Photos
+
+Position: TypeAlias = tuple[int, int]  # east and north in centimetres
+
+_COLUMNS = {
+    "name": ("name", "path", "photo", "file", "image", "key"),
+    "east": ("east", "easting", "utm_e", "utm_east", "x"),
+    "north": ("north", "northing", "utm_n", "utm_north", "y"),
+}
+_FURTHEST = 10**9  # metres: more than any projection has, and centimetres fit 64 bits
+_FRAME = re.compile(r"(.*?)(\d*)", re.DOTALL)
+
+
+def name_positions(names: Sequence[str], source: object) -> dict[str, Position]:
+    """Positions in metres from names such as `@0543256.96@4178906.70@…@.jpg` of `source`."""
+    found = {}
+    for name in names:
+        parts = PurePosixPath(name).name.split("@")
+        try:
+            found[name] = _centimetres(parts[1]), _centimetres(parts[2])
+        except (IndexError, ValueError) as error:
+            raise SolarError(
+                f"The name of the photo {name} in {source} contains no position: rename it to "
+                "@UTM_E@UTM_N@.jpg, or give `positions=FILE.csv` or `frames=N`."
+            ) from error
+    return found
+
+
+def read_positions(path: str | Path) -> dict[str, Position]:
+    """Read a CSV with columns for a photo's name, its east and its north in metres (`_COLUMNS`).
+
+    Returns name to east and north in centimetres, in the order of the file.
+    """
+    path = Path(path)
+    found: dict[str, Position] = {}
+    for number, cells in read_columns(path, _COLUMNS):
+        name, east, north = cells.values()
+        if name in found:
+            raise SolarError(f"Line {number} of {path} names the photo {name} for the second time.")
+        try:
+            found[name] = _centimetres(east), _centimetres(north)
+        except ValueError as error:
+            raise SolarError(
+                f"Line {number} of {path} has no position in metres: {east!r}, {north!r}."
+            ) from error
+    if not found:
+        raise SolarError(f"{path} names no photo.")
+    return found
+
+
+def listed_positions(
+    table: Mapping[str, Position], sides: Sequence[tuple[Path, Sequence[str]]], source: object
+) -> list[dict[str, Position]]:
+    """The positions of the photos below some folders (`sides`: folder and names), by name.
+
+    Names in the table are absolute, or relative to the folder that all are in (`queries/1.jpg`) or
+    to their own (`1.jpg`). A SolarError about `source` if a photo has no position, or a position no
+    photo.
+    """
+    used: set[str] = set()
+    found = []
+    for folder, names in sides:
+        own = {}
+        for name in names:
+            keys = (f"{folder.name}/{name}", name, str((folder / name).absolute()))
+            key = next((one for one in keys if one in table), None)
+            if key is None:
+                raise SolarError(f"{source} has no position for the photo {keys[0]}.")
+            used.add(key)
+            own[name] = table[key]
+        found.append(own)
+    for name in table:
+        if name not in used:
+            where = " or ".join(str(folder) for folder, _ in sides)
+            raise SolarError(f"{source} names the photo {name}, which is not in {where}.")
+    return found
+
+
+def frame_of(name: str) -> tuple[str, int]:
+    """A photo's name without ending: what is before the frame's number, and the number.
+
+    A name that ends in no digit has number -1.
+    """
+    match = _FRAME.fullmatch(str(PurePosixPath(name).with_suffix("")))
+    assert match is not None
+    before, number = match.groups()
+    return before, int(number[-18:]) if number else -1
+
+
+def _centimetres(metres: str) -> int:
+    try:
+        value = Decimal(metres)
+    except InvalidOperation as error:
+        raise ValueError(metres) from error
+    if not (value.is_finite() and abs(value) < _FURTHEST):
+        raise ValueError(metres)
+    return round(value * 100)
+
 
 RECALLS = (1, 5, 10, 20)
 
@@ -38,16 +135,11 @@ RECALLS = (1, 5, 10, 20)
 def evaluate_vpr(
     what: str | Path, describe: PhotoDescriber | None, settings: EvaluationSettings
 ) -> Evaluation:
-    """Measure recall@1, 5, 10 and 20 on `database/` and `queries/` below a folder.
-
-    A SolarError if a photo or its position is missing, or something else is wrong with them.
-    """
+    """Measure recall@1, 5, 10 and 20 on `database/` and `queries/` below a folder."""
     if settings.frames is not None and settings.positions is not None:
         raise SolarError("`frames=` and `positions=` cannot be combined: give one of the two.")
-    places = [
-        Path(what, settings.database or "database"),
-        Path(what, settings.queries or "queries"),
-    ]
+    folders = settings.database or "database", settings.queries or "queries"
+    places = [Path(what, folder) for folder in folders]
     sides = [find_side(place, side, settings) for side, place in enumerate(places)]
     positions = None if settings.frames is not None else _positions(places, sides, settings)
     database, queries = (
@@ -90,7 +182,7 @@ def _positions(
         return [
             name_positions(side.names, place) for side, place in zip(sides, places, strict=True)
         ]
-    # A store does not hold the photos that could not be read: their positions are no mistake.
+    # A store lacks the photos that could not be read: the table may have their positions.
     names = [
         [*side.names, *(side.failures if isinstance(side, DescribedPhotos) else ())]
         for side in sides
@@ -100,7 +192,7 @@ def _positions(
 
 
 def near_positions(database: Ints, queries: Ints, radius: int) -> list[Ints]:
-    """For each query the rows of the database within this distance in centimetres, ascending.
+    """For each query the rows of the database within `radius` centimetres, ascending.
 
     Positions are (n, 2) whole centimetres, so the answer is exact.
     """
@@ -147,19 +239,11 @@ def evaluate_places(
     recalls: Sequence[int] = RECALLS,
     **ranking: Unpack[RankOptions],
 ) -> Evaluation:
-    """Rank a database for every query and measure recall@k.
+    """Rank a database (n, dim) for every query (nq, dim) of unit rows and measure recall@k.
 
-    Args:
-        database: (n, dim) unit rows.
-        queries: (nq, dim) unit rows.
-        right: For each query the rows of the database that are right.
-        photos: Names of the queries; their numbers if not given.
-        answerable: Leave out queries that nothing is right for; they count as misses otherwise.
-        recalls: The k of recall@k.
-        ranking: As for `solar.evaluation.ranks.ranks`: `distractors`, `precision`, `device`, ….
-
-    Raises:
-        SolarError: The rows are no descriptors, or nothing is right for any query.
+    `right` has the correct rows of the database for each query, `photos` the names of the queries.
+    `answerable` leaves out queries without a correct row, which count as misses otherwise.
+    `ranking` is as for `solar.evaluation.ranks.ranks`.
     """
     if not any(len(own) for own in right):
         raise SolarError("No photo of the database is correct for any query: check the positions.")

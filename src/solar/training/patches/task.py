@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from solar.datasets.patches.hpatches import STRIPS, HPatches, read_hpatches
-from solar.datasets.patches.hpatches_cut import make_hpatches
+from solar.datasets.patches.hpatches_cut import PhotoSequence, make_hpatches, read_sequences
 from solar.datasets.patches.photo_points import PhotoPoints, collect_points
 from solar.datasets.patches.phototour import PAIRS, read_phototour
-from solar.datasets.patches.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.losses import PatchLoss

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from solar.datasets.labelled.places import Places, listed
 from solar.datasets.labelled.sources import places_in
+from solar.datasets.labelled.training_set import Places, listed
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.losses import NEGATIVES, Classifier, nearest_negatives, second_order

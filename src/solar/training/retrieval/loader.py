@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from solar.arrays import Pixels
-from solar.datasets.labelled.places import PhotoList
+from solar.datasets.labelled.training_set import PhotoList
 from solar.describe.pipeline import decoders_for
 from solar.describe.prefetch import ahead, prefetched
 from solar.errors import SolarError

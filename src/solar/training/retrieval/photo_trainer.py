@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor, nn
 
-from solar.datasets.labelled.file import read_training_file
-from solar.datasets.labelled.places import PhotoList
-from solar.datasets.labelled.sources import Part
+from solar.datasets.labelled.sources import Part, read_training_file
+from solar.datasets.labelled.training_set import PhotoList
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.images import read_image

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from solar.datasets.labelled.build import build_training_set
-from solar.datasets.labelled.places import FolderPhotos, PathArray, Places, listed
 from solar.datasets.labelled.sources import places_in
-from solar.datasets.labelled.training_set import label_photos
+from solar.datasets.labelled.training_set import (
+    FolderPhotos,
+    PathArray,
+    Places,
+    label_photos,
+    listed,
+)
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.images import Photos
@@ -68,5 +73,5 @@ def test_the_clean_list_of_google_landmarks_has_its_own_reader(tmp_path: Path) -
 
 
 def test_one_place_is_told_from_nothing() -> None:
-    with pytest.raises(SolarError, match="1 place: training needs at least two"):
+    with pytest.raises(SolarError, match="1 place"):
         Places(FolderPhotos(Path(), PathArray(["a.jpg"])), np.array([0]), ("a",))

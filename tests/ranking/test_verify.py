@@ -263,14 +263,14 @@ def test_what_is_not_looked_at_is_no_more_probable(calibrated: Index) -> None:
 
 
 def test_searches_verify_where_they_can(index: Index, folder: Path, tmp_path: Path) -> None:
-    assert index.usual("query.png") == (["verify"], "")
+    assert index.default_rerank("query.png") == (["verify"], "")
     assert index.search("query.png") == index.search("query.png", rerank="verify")
     vector = np.array([1, 0], np.float32)
-    names, why = index.usual(vector)
+    names, why = index.default_rerank(vector)
     assert (names, "not only a vector" in why) == ([], True)
     assert [hit.path for hit in index.search(vector)] == ["query.png", *SCORES]
     nowhere = Index.create(tmp_path / "n.solar", np.eye(2), ["a", "b"])
-    assert "does not know where they are" in nowhere.usual()[1]
+    assert "does not know where they are" in nowhere.default_rerank()[1]
     assert [hit.path for hit in nowhere.search("a")] == ["b"]
     assert [len(hits) for hits in index.search_many(["query.png"])] == [4]
     [plain] = index.search_many(["query.png"])

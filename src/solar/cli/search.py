@@ -175,7 +175,7 @@ def _found_here(
             shown_roots(opened.place, opened.roots, photos=photos, given=allowed)
         note, fresh = "", None if methods else FRESH
         if not methods and not given["no_rerank"]:
-            methods, why = opened.usual(every, photos=photos)
+            methods, why = opened.default_rerank(every, photos=photos)
             note = _note(methods, why)
         verifying = VerifySettings(
             top=given["verify_top"],

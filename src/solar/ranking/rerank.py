@@ -80,7 +80,7 @@ METHODS: dict[str, Reranker] = {
 
 
 AUTO = "auto"
-"""Instead of names: what `PhotoIndex.usual` finds possible for a query."""
+"""Instead of names: what `PhotoIndex.default_rerank` finds possible for a query."""
 
 
 def chosen(rerank: str | Iterable[str] | None) -> list[str]:

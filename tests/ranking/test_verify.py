@@ -164,7 +164,7 @@ def test_of_several_queries_the_best_match_counts(index: Index) -> None:
 
 
 def test_a_vector_cannot_be_verified(index: Index) -> None:
-    with pytest.raises(SolarError, match="not only a vector"):
+    with pytest.raises(SolarError, match="vector"):
         index.search(np.array([1.0, 0.0]), rerank="verify")
 
 
@@ -182,7 +182,7 @@ def test_without_opencv_that_is_told_before_any_work(
     monkeypatch.setitem(sys.modules, "cv2", None)
     opencv.cache_clear()
     # Describing the query would complain of something else: the index names no model.
-    with pytest.raises(SolarError, match="OpenCV: pip install opencv-python-headless"):
+    with pytest.raises(SolarError, match="opencv-python-headless"):
         index.search(folder / "query.png", rerank="verify")
 
 
@@ -299,7 +299,7 @@ def test_photos_can_be_asked_to_be_probable(index: Index, calibrated: Index) -> 
         hits = calibrated.search("query.png", rerank=rerank, min_probability=0.4)
         assert hits
         assert all(hit.probability >= 0.4 for hit in hits)
-    with pytest.raises(SolarError, match="There are no probabilities after alpha"):
+    with pytest.raises(SolarError, match="after alpha"):
         calibrated.search("query.png", rerank="alpha", min_probability=0.5)
     assert calibrated.search("query.png", rerank="diffusion")[0].probability is None
     both = calibrated.search("query.png", rerank="diffusion,verify")
@@ -308,5 +308,5 @@ def test_photos_can_be_asked_to_be_probable(index: Index, calibrated: Index) -> 
 
 
 def test_a_model_without_probabilities_is_told(index: Index) -> None:
-    with pytest.raises(SolarError, match=r"has no calibrated probabilities .*solar-r18"):
+    with pytest.raises(SolarError, match="solar-r18"):
         index.search("query.png", min_probability=0.5)

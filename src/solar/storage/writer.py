@@ -22,12 +22,12 @@ from solar.storage.types import Photo
 COMPRESSIONS = ("none", "fp16", *compressed.KINDS)
 
 _PIECE = 8192
-# So many rows, or an eighth of the others, are searched exactly before they get codes.
+# Up to this many rows, or an eighth of the others, are searched exactly before they get codes.
 _TAIL = 8192
 
 
 def first_version(compress: str) -> Version:
-    """What an index consists of before anything is added."""
+    """The version of an empty index."""
     return Version(vectors=_vectors_name(1, ".f16" if compress == "fp16" else ".f32"))
 
 
@@ -42,7 +42,7 @@ class Writer(FolderWriter):
         self._kind = compress if compress in compressed.KINDS else None
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
-        """Append vectors and give their rows to the photos, away from older ones of that path."""
+        """Append photos and vectors; they replace older ones of the same path."""
         version, given, replaced = self._version, 0, 0
         rows = version.rows
         with self._appending(version.vectors, rows) as file:
@@ -57,7 +57,7 @@ class Writer(FolderWriter):
         return given
 
     def compact(self) -> None:
-        """Write the vectors anew without removed photos, and make new codes."""
+        """Rewrite the vectors without removed photos, and make new codes."""
         version = replace(self._version, codes=())
         if version.photos < version.rows:
             old = mapped(self._folder / version.vectors, version.rows, self._dim)
@@ -77,7 +77,7 @@ class Writer(FolderWriter):
 
     @contextlib.contextmanager
     def _appending(self, name: str, rows: int) -> Iterator[BinaryIO]:
-        """The vectors file, cut after its committed rows; on the disk when the block ends."""
+        """Open the vectors file after its committed rows; synced to disk at the end."""
         path = self._folder / name
         path.touch()
         with regular(path).open("r+b") as file:
@@ -96,7 +96,7 @@ class Writer(FolderWriter):
     # Codes
 
     def _with_codes(self, version: Version) -> Version:
-        """Give all rows codes where that is due."""
+        """The version with codes for all rows, if enough rows are without."""
         first, last = version.coded_rows, version.rows
         if self._kind is None:
             return version

@@ -189,7 +189,7 @@ def test_without_opencv_that_is_told_before_any_work(
 def test_a_folder_that_is_gone_is_named(index: Index, folder: Path) -> None:
     moved = folder.rename(folder.with_name("elsewhere"))
     try:
-        with pytest.raises(SolarError, match=f"{folder} no longer exists: .*--photos"):
+        with pytest.raises(SolarError, match=f"{folder} no longer exists"):
             index.search("query.png", rerank="verify")
         [hit] = index.search("query.png", k=1, verify=VerifySettings(photos=moved))
         assert hit.path == "right/1.png"

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index
-from solar.storage import compression, writer
+from solar.storage import compression
 from solar.storage import folder as folder_engine
 from solar.storage.catalogue_view import View
 from solar.storage.conditions import parse_where
@@ -191,7 +191,7 @@ TestChanges = Changes.TestCase
 
 @pytest.fixture
 def small_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "_TAIL", 64)
+    monkeypatch.setattr(folder_engine, "_TAIL", 64)
     monkeypatch.setattr(compression, "_PART", 1000)
     monkeypatch.setattr(compression, "_THREADED", 2000)
 

@@ -166,9 +166,9 @@ class AsmkFolder(FolderStorage[_AsmkState]):
 
     def _load(self, view: View, version: Version) -> _AsmkState:
         # Files that were checked before in this process are not read again.
-        files = {part.name: part.sha256 for part in version.codes}
-        self._refuse_damaged({n: s for n, s in files.items() if (n, s) not in self._checked})
-        self._checked |= files.items()
+        files = {(part.name, part.sha256) for part in version.codes}
+        self._refuse_damaged(dict(files - self._checked))
+        self._checked |= files
         parts = tuple(Postings.mapped(self.folder / part.name) for part in version.codes)
         return _AsmkState(version, view.roots(), view.removed(), parts)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 
 from solar.weights import probabilities
 
@@ -69,20 +68,15 @@ def features(score: float, rank: int, evidence: Evidence | None = None) -> tuple
     return (*known, points, points * evidence.coverage, points * share)
 
 
-@cache
-def _calibrations() -> dict[str, Calibration]:
-    return {
-        facts["fingerprint"]: Calibration(tuple(facts["similar"]), tuple(facts["matched"]))
-        for facts in probabilities().values()
-    }
-
-
 def calibration_of(fingerprint: object) -> Calibration | None:
     """The calibration of the model with this fingerprint; None if it has none.
 
     An untrusted index may hold a non-string here.
     """
-    return _calibrations().get(fingerprint) if isinstance(fingerprint, str) else None
+    for facts in probabilities().values():
+        if facts["fingerprint"] == fingerprint:
+            return Calibration(tuple(facts["similar"]), tuple(facts["matched"]))
+    return None
 
 
 def calibrated_models() -> list[str]:

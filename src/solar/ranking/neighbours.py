@@ -1,16 +1,12 @@
 """What ranking methods need of a collection: the neighbours of vectors, and the vectors of rows."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solar.arrays import AnyFloats, RowNumbers, Vectors
+from solar.arrays import AnyFloats, Floats, RowNumbers, Vectors
 from solar.storage import nearest
-
-Floats: TypeAlias = NDArray[np.float32]
-"""Inner products that belong to rows."""
 
 Neighbours: TypeAlias = Callable[[Vectors, int], tuple[RowNumbers, Floats]]
 """Rows (m, k) and scores (m, k) of the k most similar to each of the vectors (m, d), best first; an
@@ -48,27 +44,24 @@ def _on_device(vectors: AnyFloats, device: str) -> Neighbours:
 
     def search(queries: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
         nonlocal held
-        candidates: Iterable[RowNumbers] | None = None
         if held is not None:
             try:
                 candidates = held.candidates(queries, vectors, k, stamp=["vectors"])
+                return _ranked(queries, vectors, candidates, k)
             except DeviceMemoryError as error:
                 warn_of_fallback(error)
                 held = None
-        if candidates is None:
-            candidates = nearest.scan(queries, vectors, k)
-        return _ranked(queries, vectors, candidates, k)
+        return _ranked(queries, vectors, nearest.scan(queries, vectors, k), k)
 
     return search
 
 
 def _ranked(
-    queries: Vectors, vectors: AnyFloats, candidates: Iterable[RowNumbers], k: int
+    queries: Vectors, vectors: AnyFloats, candidates: RowNumbers, k: int
 ) -> tuple[RowNumbers, Floats]:
     rows = np.full((len(queries), k), -1, np.int64)
     scores = np.zeros((len(queries), k), np.float32)
-    for number, (query, some) in enumerate(zip(queries, candidates, strict=True)):
-        ranked = nearest.rank(query, vectors, some[some >= 0], k)
+    for number, ranked in enumerate(nearest.rank_all(queries, vectors, candidates, k)):
         rows[number, : len(ranked)] = [row for row, _ in ranked]
         scores[number, : len(ranked)] = [score for _, score in ranked]
     return rows, scores

@@ -126,7 +126,7 @@ def as_vector(query: Any) -> Vectors | None:
     """
     if type(query).__module__.partition(".")[0] == "torch" and hasattr(query, "detach"):
         query = query.detach().cpu().numpy()
-    if not isinstance(query, np.ndarray) or query.dtype.kind != "f":
-        return query if isinstance(query, np.ndarray) and query.ndim == 1 else None
-    row = query[0] if query.ndim == 2 and len(query) == 1 else query
+    if not isinstance(query, np.ndarray):
+        return None
+    row = query[0] if query.dtype.kind == "f" and query.ndim == 2 and len(query) == 1 else query
     return row if row.ndim == 1 else None

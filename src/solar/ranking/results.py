@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The best photos with their vectors, best first."""
+    """Photos with their vectors, best first."""
 
     paths: Sequence[str]
     vectors: Vectors  # (n, dim)
@@ -94,8 +94,7 @@ class SearchResults:
         if self.similar:
             return self.best(count)
         found = self.candidates(count)
-        pairs = zip(found.paths, found.scores.tolist(), strict=True)
-        return [Hit(path, score) for path, score in pairs]
+        return list(map(Hit, found.paths, found.scores.tolist()))
 
     def candidates(self, count: int) -> Candidates:
         """The best photos and their vectors."""

@@ -178,7 +178,7 @@ class Verifier:
         """Put verified hits first; see the top of this module."""
         first, others = hits[: self.settings.top], hits[self.settings.top :]
         found = self.matched(queries, [hit.path for hit in first])
-        return [*reordered([_known(hit, found.get(hit.path)) for hit in first]), *others]
+        return [*reordered([_matched(hit, found.get(hit.path)) for hit in first]), *others]
 
     def matched(
         self, queries: Sequence[LocalFeatures], paths: Sequence[str]
@@ -197,22 +197,19 @@ class Verifier:
                 errors.append(error)
                 return None
 
-        def compared(photo: LocalFeatures | None) -> Evidence | None:
-            if photo is None:
-                return None
+        def best(photo: LocalFeatures) -> Evidence:
             return max((self.evidence(one, photo) for one in queries), key=lambda one: one.inliers)
 
         with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(paths), 1))) as threads:
-            features = list(threads.map(self.kept, paths))
-            missing = [row for row, one in enumerate(features) if one is None]
+            features = dict(zip(paths, threads.map(self.kept, paths), strict=True))
+            missing = [path for path, kept in features.items() if kept is None]
             missing = missing[: self.settings.fresh]
-            names = [paths[row] for row in missing]
-            for row, one in zip(missing, threads.map(found, names), strict=True):
-                features[row] = one
-            evidence = zip(paths, threads.map(compared, features), strict=True)
+            features |= zip(missing, threads.map(found, missing), strict=True)
+            known = {path: photo for path, photo in features.items() if photo is not None}
+            evidence = dict(zip(known, threads.map(best, known.values()), strict=True))
         if errors and self.settings.fresh is None:  # no warning when verification is automatic
             warnings.warn(f"Not verified: {and_more(errors)}", stacklevel=3)
-        return {path: one for path, one in evidence if one is not None}
+        return evidence
 
 
 def coverage(matches: Matches) -> float:
@@ -235,7 +232,7 @@ def reordered(hits: Sequence[Hit]) -> list[Hit]:
     return [*sorted(verified, key=lambda hit: -(hit.inliers or 0)), *others]
 
 
-def _known(hit: Hit, evidence: Evidence | None) -> Hit:
+def _matched(hit: Hit, evidence: Evidence | None) -> Hit:
     if evidence is None:
         return hit
     return replace(hit, inliers=evidence.inliers, threshold=evidence.threshold)
@@ -286,7 +283,7 @@ def _most_probable(
         similar |= {path: float(row @ results.vector) for path, (_, row) in unknown.items()}
     rated = [
         replace(
-            _known(Hit(hit.path, similar.get(hit.path, hit.score)), evidence.get(hit.path)),
+            _matched(Hit(hit.path, similar.get(hit.path, hit.score)), evidence.get(hit.path)),
             probability=calibration.probability(hit.score, rank, evidence.get(hit.path)),
         )
         for rank, hit in enumerate(hits, 1)

@@ -180,27 +180,17 @@ class View:
         strays = self.execute("PRAGMA foreign_key_check").fetchall()
         damage += [f"{len(strays)} facts belong to no photo"] if strays else []
         try:
-            damage += self._row_problems()
+            version, photos = self.version(), self.rows()
+            rows = np.sort(np.concatenate([photos, self.removed()]))
+            if len(photos) != version.photos:
+                damage.append(f"it has {len(photos)} photos and should have {version.photos}")
+            elif not np.array_equal(rows, np.arange(version.rows)):
+                damage.append(f"its photos do not match its {version.rows} rows")
             for _ in self.batches(4096):  # compares the sum of every row
                 pass
         except DamageError as error:
             damage.append(error.what)
         return damage
-
-    def _row_problems(self) -> list[str]:
-        """Every row belongs to one photo, or was removed."""
-        version, photos = self.version(), self.rows()
-        if len(photos) != version.photos:
-            return [f"it has {len(photos)} photos and should have {version.photos}"]
-        rows = np.sort(np.concatenate([photos, self.removed()]))
-        if not np.array_equal(rows, np.arange(version.rows)):
-            return [f"its photos do not match its {version.rows} rows"]
-        return []
-
-    def check_whole(self) -> None:
-        """Raise a DamageError if anything is wrong with the metadata."""
-        for problem in self.problems():
-            raise DamageError(problem)
 
     def check_schema(self, known: frozenset[str]) -> None:
         """Refuse a file with other tables, views or triggers: untrusted SQL could run forever."""
@@ -336,15 +326,16 @@ class View:
         return np.fromiter((row for (row,) in self.execute(sql, values)), np.int64)
 
     def _photos(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
-        return [(row[0], Photo(*row[1:])) for row in self._checked(condition, *values)]
+        return [(row, Photo(*facts)) for row, *facts in self._checked(condition, *values)]
 
     def _checked(self, condition: str, *values: str | int) -> list[_Row]:
         """Rows; a DamageError if one is not what was written."""
-        found = self._read(condition, *values)
-        for row, stored in found:
+        rows = []
+        for row, stored in self._read(condition, *values):
             if stored != _sum_of(row):
                 raise DamageError(f"the row of {row[1]!r}")
-        return [row for row, _ in found]
+            rows.append(row)
+        return rows
 
     def _read(self, condition: str, *values: str | int) -> list[tuple[_Row, int | None]]:
         """Rows and their stored sums."""

@@ -17,7 +17,7 @@ from solar.errors import SolarError
 from solar.files import file_digest, make_folder
 from solar.images import Roots, Stamp
 from solar.storage.catalogue import FILE, Metadata
-from solar.storage.catalogue_view import Version, View
+from solar.storage.catalogue_view import DamageError, Version, View
 from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
 
 # Up to this many photos, metadata are checked whole before the first search; beyond, row by row.
@@ -204,7 +204,8 @@ class FolderStorage(ABC, Generic[S]):
         state = self._latest
         if state is None or (state.version is not version and state.version != version):
             if version.photos <= _CHECKED_AT_ONCE:
-                view.check_whole()
+                for problem in view.problems():
+                    raise DamageError(problem)
             state = self._latest = self._load(view, version)
         return state
 

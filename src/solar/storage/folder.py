@@ -23,24 +23,26 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from solar.arrays import AnyFloats, RowNumbers, Vectors
 from solar.errors import SolarError
+from solar.files import file_digest, regular, sync_folder
 from solar.images import Roots
-from solar.storage import nearest
+from solar.storage import compression, nearest
 from solar.storage.catalogue import Metadata
 from solar.storage.catalogue_view import CodesFile, DamageError, Version, View
-from solar.storage.catalogued_folder import FolderState, FolderStorage, creating
-from solar.storage.compression import CompressedCodes, read_part
+from solar.storage.catalogued_folder import FolderState, FolderStorage, FolderWriter, creating
 from solar.storage.conditions import Where
-from solar.storage.nearest import mapped
+from solar.storage.nearest import DTYPES, mapped
+from solar.storage.protocol import validated
 from solar.storage.types import DescriptorSpec, Hit, Photo
-from solar.storage.writer import COMPRESSIONS, Writer, first_version
+
+COMPRESSIONS = ("none", "fp16", *compression.KINDS)
 
 Block = tuple[int, int, str]
 """First row, rows and SHA-256 of vectors that were written at once."""
@@ -51,6 +53,9 @@ _CANDIDATES = 600
 # Paths remembered by row: to read and check them again takes 7 % of a compressed search among a
 # million vectors of 128 numbers, 1 % of an exact one.
 _KNOWN = 100_000
+_PIECE = 8192
+# Up to this many rows, or an eighth of the others, are searched exactly before they get codes.
+_TAIL = 8192
 # Bytes of vectors that are checked before the first search: 0.03 to 0.1 s.
 _CHECKED_AT_ONCE = 64 << 20
 
@@ -73,7 +78,8 @@ def create(
     folder = Path(address)
     with creating(folder) as view:
         view.begin(spec, compress, roots or Roots())
-        view.set_version(first_version(compress))
+        suffix = ".f16" if compress == "fp16" else ".f32"
+        view.set_version(Version(vectors=f"vectors-1{suffix}"))
         Writer(folder, view, spec.dim, compress).add(batches)
     return FolderEngine(folder, spec, compress)
 
@@ -138,6 +144,89 @@ class FolderVectors(FolderState):
         )
 
 
+class Writer(FolderWriter):
+    """One change to an index of vectors."""
+
+    patterns = ("vectors-*", "sketch-*")
+
+    def __init__(self, folder: Path, view: View, dim: int, compress: str) -> None:
+        super().__init__(folder, view)
+        self._dim = dim
+        self._kind = compress if compress in compression.KINDS else None
+
+    def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
+        """Append photos and vectors; they replace older ones of the same path."""
+        version, given, replaced = self._version, 0, 0
+        rows = version.rows
+        with self._appending(version.vectors, rows) as file:
+            for batch in batches:
+                photos, vectors = validated(*batch, self._dim, self._folder)
+                self._append(file, vectors, rows)
+                replaced += self._view.put(photos, rows)
+                rows += len(photos)
+                given += len(batch[0])
+        photos_now = version.photos + rows - version.rows - replaced
+        self._commit(replace(version, rows=rows, photos=photos_now))
+        return given
+
+    def compact(self) -> None:
+        """Rewrite the vectors without removed photos, and make new codes."""
+        version = replace(self._version, codes=())
+        if version.photos < version.rows:
+            old = mapped(self._folder / version.vectors, version.rows, self._dim)
+            present = np.delete(np.arange(version.rows), self._view.removed())
+            name = f"vectors-{version.number + 1}{Path(version.vectors).suffix}"
+            self._view.renumber()
+            with self._appending(name, 0) as file:
+                for first in range(0, len(present), _PIECE):
+                    self._append(file, old[present[first : first + _PIECE]], first)
+            version = replace(version, vectors=name, rows=len(present))
+        self._commit(version)
+
+    def _commit(self, version: Version) -> None:
+        super()._commit(self._with_codes(version))
+
+    @contextlib.contextmanager
+    def _appending(self, name: str, rows: int) -> Iterator[BinaryIO]:
+        """Open the vectors file after its committed rows; synced to disk at the end."""
+        path = self._folder / name
+        path.touch()
+        with regular(path).open("r+b") as file:
+            file.seek(rows * self._dim * DTYPES[path.suffix].itemsize)
+            file.truncate()
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(self._folder)
+
+    def _append(self, file: BinaryIO, vectors: AnyFloats, first: int) -> None:
+        data = np.ascontiguousarray(vectors, DTYPES[Path(file.name).suffix])
+        file.write(data.data)
+        self._view.add_block(first, len(data), hashlib.sha256(data.data).hexdigest())
+
+    def _with_codes(self, version: Version) -> Version:
+        """The version with codes for all rows, if enough rows are without."""
+        first, last = version.coded_rows, version.rows
+        if self._kind is None:
+            return version
+        due = last - first > max(_TAIL, first // 8) if version.codes else last >= compression.LEAST
+        if not due:
+            return version
+        vectors = mapped(self._folder / version.vectors, last, self._dim)
+        if version.codes:
+            part = version.codes[0]
+            codes = compression.read_part(self._folder / part.name, part.sha256)
+        else:
+            codes = compression.train(self._kind, vectors)
+        parts = list(version.codes)
+        for start, end in compression.stretches(self._kind, first, last):
+            path = self._folder / f"sketch-{version.number + 1}-{len(parts)}.faiss"
+            compression.write_part(codes, vectors[start:end], path)
+            parts.append(CodesFile(path.name, end - start, file_digest(path)))
+        sync_folder(self._folder)
+        return replace(version, codes=tuple(parts))
+
+
 class FolderEngine(FolderStorage[FolderVectors]):
     """An index in a folder; see `solar.storage.protocol.Engine`."""
 
@@ -148,7 +237,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
     ) -> None:
         super().__init__(folder, spec, metadata)
         self.compress = compress
-        self._codes: tuple[tuple[CodesFile, ...], CompressedCodes] | None = None
+        self._codes: tuple[tuple[CodesFile, ...], compression.CompressedCodes] | None = None
         self._sound: set[tuple[Path, Block]] = set()
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
@@ -251,31 +340,32 @@ class FolderEngine(FolderStorage[FolderVectors]):
         """Rows (n, m) that contain the k best: always without codes, nearly always with them."""
         if where:
             allowed = view.matching(where)
-            return _matrix(
-                nearest.scan(queries, state.vectors, k, lambda *ends: _between(allowed, *ends))
-            )
+            return nearest.scan(queries, state.vectors, k, lambda *ends: _between(allowed, *ends))
         codes = self._codes_of(state.version)
         if codes is None:
-            return _matrix(nearest.scan(queries, state.vectors, k, state.present))
+            return nearest.scan(queries, state.vectors, k, state.present)
         found = _from_codes(state, codes, queries, max(_CANDIDATES, 10 * k))
         coded = state.version.coded_rows
         if coded == len(state.vectors):
             return found
         tail = nearest.scan(queries, state.vectors, k, state.present, start=coded)
-        return np.concatenate([found, _matrix(tail)], axis=1)
+        return np.concatenate([found, tail], axis=1)
 
-    def _codes_of(self, version: Version) -> CompressedCodes | None:
+    def _codes_of(self, version: Version) -> compression.CompressedCodes | None:
         if not version.codes:
             return None
         loaded = self._codes
         if loaded is None or loaded[0] != version.codes:
-            parts = [read_part(self.folder / part.name, part.sha256) for part in version.codes]
-            loaded = self._codes = version.codes, CompressedCodes(parts)
+            parts = [
+                compression.read_part(self.folder / part.name, part.sha256)
+                for part in version.codes
+            ]
+            loaded = self._codes = version.codes, compression.CompressedCodes(parts)
         return loaded[1]
 
 
 def _from_codes(
-    state: FolderVectors, codes: CompressedCodes, queries: Vectors, wanted: int
+    state: FolderVectors, codes: compression.CompressedCodes, queries: Vectors, wanted: int
 ) -> RowNumbers:
     """Candidates among the rows that have codes."""
     count = wanted
@@ -289,14 +379,6 @@ def _from_codes(
         if not crowded or count >= state.version.coded_rows:
             return present
         count *= 4  # too many were removed photos
-
-
-def _matrix(lists: Sequence[RowNumbers]) -> RowNumbers:
-    """Lists of rows as the rows of a matrix, padded with -1."""
-    matrix = np.full((len(lists), max(map(len, lists), default=0)), -1, np.int64)
-    for number, rows in enumerate(lists):
-        matrix[number, : len(rows)] = rows
-    return matrix
 
 
 def _between(rows: RowNumbers, first: int, last: int) -> RowNumbers:

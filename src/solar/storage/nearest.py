@@ -158,18 +158,20 @@ def scan(
     k: int,
     selection: Selection = lambda first, last: None,
     start: int = 0,
-) -> list[RowNumbers]:
-    """Find the k rows with the largest inner products per query, and a few more, unordered.
+) -> RowNumbers:
+    """Rows (n, m) with the k largest inner products per query, and a few more, unordered.
+
+    Each row comes once per query; -1 is none.
 
     Args:
         queries: (n, dim).
         vectors: (rows, dim), in float32 or float16; memory-mapped is fine.
-        k: Rows wanted per query; `rank` picks them from the answer.
+        k: Rows wanted per query; `rank_all` picks them from the answer.
         selection: The rows that may be found.
         start: The first row that may be found.
     """
     if len(queries) == 1 and vectors.size >= LARGE:
-        return [_scan_for_one(queries[0], vectors, k, selection, start)]
+        return _scan_for_one(queries[0], vectors, k, selection, start)[None]
     found: list[RowNumbers] = []
     for at in range(0, len(queries), _QUERIES):
         some = queries[at : at + _QUERIES]
@@ -188,7 +190,10 @@ def scan(
             elif len(rows):
                 best.offer(rows, _product(vectors[rows], width, multiply))
         found += best.rows()
-    return found
+    matrix = np.full((len(found), max(map(len, found), default=0)), -1, np.int64)
+    for number, rows in enumerate(found):
+        matrix[number, : len(rows)] = rows
+    return matrix
 
 
 def _scan_for_one(
@@ -214,35 +219,21 @@ def _scan_for_one(
     return rows[np.lexsort((rows, -products))[: k + MARGIN]]
 
 
-def rank(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
-    """The k best rows and scores by their inner product with a query (dim,), equal ones by row.
-
-    The products are summed in double precision, so a row has the same score however it was found.
-    """
-    rows = np.unique(rows)
-    if len(rows) > k + MARGIN:
-        rows = _likely(rows, with_own_rows(query[None], vectors, rows[None])[0], k)
-    return ranked(query, vectors, rows, k)
-
-
 def rank_all(
     queries: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int
 ) -> list[list[tuple[int, float]]]:
-    """`rank` for each query (n, dim) among its own rows (n, m), distinct; -1 is none."""
-    if rows.shape[1] > k + MARGIN:
-        triples = zip(queries, rows, with_own_rows(queries, vectors, rows), strict=True)
-        likely = ((query, _likely(own, products, k)) for query, own, products in triples)
-    else:
-        likely = ((query, np.sort(own)) for query, own in zip(queries, rows, strict=True))
-    return [ranked(query, vectors, own[own.searchsorted(0) :], k) for query, own in likely]
+    """The k best rows and scores for each query (n, dim) among its own rows (n, m), equal by row.
 
-
-def _likely(rows: RowNumbers, products: Vectors, k: int) -> RowNumbers:
-    """The rows, ascending, that can be among the k best by their products in single precision."""
-    spare = len(products) - (k + MARGIN)
-    likely = rows[products.argpartition(spare)[spare:]]
-    likely.sort()
-    return likely
+    Rows are distinct; -1 is none. Products are summed in double precision, so that a row has the
+    same score however it was found.
+    """
+    spare = rows.shape[1] - (k + MARGIN)
+    if spare > 0:
+        places = with_own_rows(queries, vectors, rows).argpartition(spare, axis=1)[:, spare:]
+        rows = np.take_along_axis(rows, places, axis=1)
+    rows = np.sort(rows, axis=1)
+    pairs = zip(queries, rows, strict=True)
+    return [ranked(query, vectors, own[own.searchsorted(0) :], k) for query, own in pairs]
 
 
 def ranked(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list[tuple[int, float]]:

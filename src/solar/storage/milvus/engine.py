@@ -202,14 +202,16 @@ class MilvusEngine:
         if change.removed:
             self.remove(list(change.removed))
         back = {new: old for old, new in change.renamed.items()}
-        found = self.lookup([back.get(path, path) for path in {*back, *change.stamps}])
-        rows = [
-            (replace(photo, path=path, stamp=change.stamps.get(path, photo.stamp)), vector)
-            for path in {*back, *change.stamps}
-            for photo, vector in [found[back.get(path, path)]]
-        ]
-        if rows:
-            self.add([([photo for photo, _ in rows], np.stack([vector for _, vector in rows]))])
+        changed = {path: back.get(path, path) for path in {*back, *change.stamps}}
+        found = self.lookup(list(changed.values()))
+        photos, vectors = [], []
+        for path, old in changed.items():
+            photo, vector = found[old]
+            stamp = change.stamps.get(path, photo.stamp)
+            photos.append(replace(photo, path=path, stamp=stamp))
+            vectors.append(vector)
+        if photos:
+            self.add([(photos, np.stack(vectors))])
         if gone := [old for old in change.renamed if old not in back]:
             self.remove(gone)
         if change.roots is not None and change.roots != self._facts.roots:
@@ -234,7 +236,7 @@ class MilvusEngine:
     def check(self) -> list[str]:
         """Read everything, recompute every checksum, and return one sentence per problem."""
         try:
-            return [*self._leftovers(), *self._audit()]
+            return self._audit()
         except SolarError as error:
             return [str(error)]
 
@@ -271,8 +273,8 @@ class MilvusEngine:
         self._call("flush", timeout=options.wait)
 
     def rename(self, name: str) -> None:
-        """Give the collection its name."""
-        self._connection.call("rename_collection", self._name, name)
+        """Rename the collection."""
+        self._call("rename_collection", name)
         self._name = name
 
     def drop(self) -> None:
@@ -336,10 +338,8 @@ class MilvusEngine:
     def _query(
         self, filter_: str, fields: list[str], consistency: str, **named: Any
     ) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._call(
-            "query", filter=filter_, output_fields=fields, consistency_level=consistency, **named
-        )
-        return found
+        named |= {"output_fields": fields, "consistency_level": consistency}
+        return list(self._call("query", filter=filter_, **named))
 
     def _find(
         self, paths: Sequence[str], fields: list[str], consistency: str
@@ -373,16 +373,14 @@ class MilvusEngine:
             elif rows:
                 yield sorted(rows, key=lambda row: (row["place"], row["path"]))
 
-    def _leftovers(self) -> list[str]:
-        return [
+    def _audit(self) -> list[str]:
+        problems = [
             f"The collection {name} is being made, or was left by a process that was killed: "
             "drop it if no process is creating it."
             for name in self._connection.call("list_collections")
             if name.startswith(f"{self._name}{_UNFINISHED}")
         ]
-
-    def _audit(self) -> list[str]:
-        problems, seen = [], 0
+        seen = 0
         for batch in self._walk(1024):
             seen += len(batch)
             for row in batch:

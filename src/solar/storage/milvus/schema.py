@@ -59,9 +59,9 @@ def read_facts(connection: Connection) -> CollectionFacts:
             )
         spec, options = DescriptorSpec(**facts["made"]), Options(**facts["options"])
         roots = Roots.read(facts["roots"])
+    except SolarError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, SolarError):
-            raise
         raise SolarError(f"{place} was not made by solar: choose another collection.") from error
     fields = {field["name"]: field for field in described["fields"]}
     dim = fields["vector"]["params"]["dim"]
@@ -96,7 +96,7 @@ def rows_of(
     photos: Sequence[Photo], vectors: Vectors, partition_tag: str | None
 ) -> list[dict[str, Any]]:
     """Rows of photos and their vectors (n, dim); `partition_tag` begins the tag of a partition."""
-    rows = [
+    return [
         {
             "path": photo.path,
             "width": photo.width,
@@ -107,13 +107,10 @@ def rows_of(
             "checksum": checksum(vector),
             "stamp": " ".join(map(str, photo.stamp or ())),
             "vector": vector,
+            **({} if partition_tag is None else {"partition": _tag_of(photo, partition_tag)}),
         }
         for photo, vector in zip(photos, vectors, strict=True)
     ]
-    if partition_tag is not None:
-        for row, photo in zip(rows, photos, strict=True):
-            row["partition"] = _tag_of(photo, partition_tag)
-    return rows
 
 
 def photo_of(row: dict[str, Any]) -> Photo:

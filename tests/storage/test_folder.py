@@ -19,7 +19,7 @@ from solar.storage import compression
 from solar.storage import folder as folder_engine
 from solar.storage.catalogue_view import View
 from solar.storage.conditions import parse_where
-from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo
+from solar.storage.types import Amendment, Hit, Photo
 
 DIM = 16
 
@@ -113,17 +113,6 @@ def test_filters_give_the_true_best_among_the_matching(
     }
     for query in unit(1, 5):
         assert index.search(query, 10, where=where) == oracle(state, query, 10)
-
-
-def test_several_queries_at_once_equal_one_after_the_other(folder: Path) -> None:
-    index = Index.create(folder, unit(0, 500), names(500))
-    queries = unit(1, 9)
-    assert index.search_vectors(queries, 7) == [index.search(query, 7) for query in queries]
-
-
-def test_all_that_is_known_of_a_photo_comes_back(folder: Path) -> None:
-    index = Index.create(folder, unit(0, 200), PHOTOS)
-    assert [index.photo(photo.path) for photo in PHOTOS] == PHOTOS
 
 
 class Changes(RuleBasedStateMachine):
@@ -319,27 +308,6 @@ def test_opening_reads_as_little_of_a_large_index_as_of_a_small_one(tmp_path: Pa
     assert opened(30_000) <= opened(100) + 8192
 
 
-def test_a_copy_is_the_same_index(folder: Path, tmp_path: Path) -> None:
-    spec, roots = DescriptorSpec(DIM, "m", "f", {"size": 3}), Roots.at("/photos")
-    index = Index.create(folder, unit(0, 200), PHOTOS, spec=spec, roots=roots)
-    index.remove(PHOTOS[0].path)
-    copied = index.copy(tmp_path / "copy.solar")
-    assert copied.spec == spec
-    assert copied.roots == roots
-    assert copied.photo(PHOTOS[7].path) == PHOTOS[7]
-    query = unit(1, 1)[0]
-    assert copied.search(query, 300) == index.search(query, 300)
-
-
-def test_threads_may_share_an_index(folder: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    index = Index.create(folder, unit(0, 2000), names(2000))
-    queries = list(unit(1, 40))
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(index.search, queries)) == [index.search(q) for q in queries]
-
-
 def test_a_folder_where_nothing_can_be_written_is_searched_all_the_same(folder: Path) -> None:
     vectors = unit(0, 20)
     Index.create(folder, vectors, names(20)).close()
@@ -429,14 +397,6 @@ def test_what_is_no_index_is_one_sentence(tmp_path: Path) -> None:
 def test_an_unknown_compression_is_one_sentence(folder: Path) -> None:
     with pytest.raises(SolarError, match="There is no compression 'zip'"):
         Index.create(folder, unit(0, 3), names(3), compress="zip")
-
-
-def test_vectors_of_another_length_are_refused(folder: Path) -> None:
-    index = Index.create(folder, unit(0, 3), names(3))
-    with pytest.raises(SolarError, match="length 16"):
-        index.add(unit(0, 1, 8), ["a.jpg"])
-    with pytest.raises(SolarError, match="length 16"):
-        index.search(unit(0, 1, 8)[0])
 
 
 def test_a_name_that_is_no_text_is_refused(folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from solar.weights import probabilities
 
@@ -73,10 +74,15 @@ def calibration_of(fingerprint: object) -> Calibration | None:
 
     An untrusted index may hold a non-string here.
     """
-    for facts in probabilities().values():
-        if facts["fingerprint"] == fingerprint:
-            return Calibration(tuple(facts["similar"]), tuple(facts["matched"]))
-    return None
+    return _calibrations().get(fingerprint) if isinstance(fingerprint, str) else None
+
+
+@cache
+def _calibrations() -> dict[str, Calibration]:
+    return {
+        facts["fingerprint"]: Calibration(tuple(facts["similar"]), tuple(facts["matched"]))
+        for facts in probabilities().values()
+    }
 
 
 def calibrated_models() -> list[str]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -123,10 +124,6 @@ class FolderVectors(FolderState):
         gone = _between(self.removed, first, last)
         return np.delete(np.arange(first, last), gone - first) if len(gone) else None
 
-    def without_removed(self, rows: RowNumbers) -> RowNumbers:
-        """The rows, with -1 in place of those that were removed."""
-        places = np.searchsorted(self.removed, rows)
-        return np.where(np.append(self.removed, -1)[places] == rows, -1, rows)
 
     def refuse_short(self) -> None:
         """A SolarError if the file was cut short since: reading the map would end the process."""
@@ -311,9 +308,8 @@ class FolderEngine(FolderStorage[FolderVectors]):
             state.refuse_short()
         blocks = state.blocks
         if state.vectors.nbytes > _CHECKED_AT_ONCE:
-            firsts = np.array([first for first, _, _ in blocks])
-            touched = np.unique(np.searchsorted(firsts, list(rows), "right") - 1)
-            blocks = [blocks[number] for number in touched]
+            firsts = [first for first, _, _ in blocks]
+            blocks = [blocks[i] for i in sorted({bisect_right(firsts, row) - 1 for row in rows})]
         for block in blocks:
             if (state.file, block) not in self._sound:
                 if problem := state.damage(block):
@@ -373,7 +369,8 @@ def _from_codes(
         found = codes.candidates(queries, count)
         if not len(state.removed):
             return found
-        present = state.without_removed(found)
+        places = np.searchsorted(state.removed, found)
+        present = np.where(np.append(state.removed, -1)[places] == found, -1, found)
         least = np.minimum(wanted, np.count_nonzero(found >= 0, axis=1))
         crowded = (np.count_nonzero(present >= 0, axis=1) < least).any()
         if not crowded or count >= state.version.coded_rows:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 # Right photos need a few hundred guesses; more would be spent on photos that do not match.
 _ITERATIONS = 1000
 
+
 T = TypeVar("T")
 
 FRESH = 20
@@ -227,9 +228,7 @@ def _area(points: Floats) -> float:
 
 def reordered(hits: Sequence[Hit]) -> list[Hit]:
     """Hits of the same scene first, most inliers ahead; the rest in the order they have."""
-    verified = [hit for hit in hits if hit.same_scene]
-    others = [hit for hit in hits if not hit.same_scene]
-    return [*sorted(verified, key=lambda hit: -(hit.inliers or 0)), *others]
+    return sorted(hits, key=lambda hit: -(hit.inliers or 0) if hit.same_scene else 0)
 
 
 def _matched(hit: Hit, evidence: Evidence | None) -> Hit:

@@ -124,7 +124,6 @@ class FolderVectors(FolderState):
         gone = _between(self.removed, first, last)
         return np.delete(np.arange(first, last), gone - first) if len(gone) else None
 
-
     def refuse_short(self) -> None:
         """A SolarError if the file was cut short since: reading the map would end the process."""
         if len(self.vectors) and self.file.stat().st_size < self.vectors.nbytes:

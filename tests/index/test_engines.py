@@ -83,7 +83,7 @@ def indexes(
 
 @pytest.fixture(scope="module")
 def filled(indexes: tuple[Index, Index]) -> Index:
-    """An index that nobody changes, copied from an embedded one."""
+    """An index that no test changes, copied from an embedded one."""
     return indexes[0]
 
 

@@ -15,7 +15,6 @@ import os
 import threading
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -46,30 +45,22 @@ class DeviceMemoryError(SolarError):
     """Vectors do not fit into the memory of a device, or there is no such device."""
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Rows (count, dim) on one device."""
-
-    first: int  # among all vectors
-    rows: Tensor
-
-
 class GpuVectors:
     """Vectors in the memory of devices, each block where most memory is free; thread-safe."""
 
     def __init__(self, devices: Sequence[torch.device]) -> None:
         self._devices = devices
-        self._blocks: list[_Block] = []
+        self._blocks: list[Tensor] = []  # (count, dim), each on one device
         self._stamp: tuple[Hashable, ...] = ()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return sum(len(block.rows) for block in self._blocks)
+        return sum(map(len, self._blocks))
 
     @property
     def bytes(self) -> int:
         """What the vectors take on all devices."""
-        return sum(block.rows.nbytes for block in self._blocks)
+        return sum(block.nbytes for block in self._blocks)
 
     def candidates(
         self,
@@ -126,36 +117,36 @@ class GpuVectors:
         """Fill up the last block, so that small additions make no small blocks, or add one."""
         dim = vectors.shape[1]
         most = min(max(_BLOCK // dim, 1), _ROWS)
-        if self._blocks and len(self._blocks[-1].rows) < most:
+        if self._blocks and len(self._blocks[-1]) < most:
             last = self._blocks.pop()
         else:
             device = max(self._devices, key=free_memory)
             dtype = torch.float16 if vectors.dtype == np.float16 else torch.float32
-            last = _Block(len(self), torch.empty((0, dim), dtype=dtype, device=device))
-        count = min(most, len(vectors) - last.first)
-        rows = last.rows.new_empty((count, dim))
-        rows[: len(last.rows)] = last.rows
+            last = torch.empty((0, dim), dtype=dtype, device=device)
+        vectors = vectors[len(self) :][:most]
+        block = last.new_empty(vectors.shape)
+        block[: len(last)] = last
         step = max(_PIECE // dim, 1)
-        for at in range(len(last.rows), count, step):
-            end = min(at + step, count)
-            rows[at:end] = torch.from_numpy(np.array(vectors[last.first :][at:end]))
-        self._blocks.append(_Block(last.first, rows))
+        for at in range(len(last), len(vectors), step):
+            piece = vectors[at : at + step]
+            block[at : at + len(piece)] = torch.from_numpy(np.array(piece))
+        self._blocks.append(block)
 
     def _products(
         self, queries: Vectors, rows: int, present: Flags | None
     ) -> Iterator[tuple[int, Tensor]]:
         """First rows of blocks, and products (n, count) with them; -inf where not `present`."""
-        asked = torch.from_numpy(queries)
+        asked, first = torch.from_numpy(queries), 0
         for block in self._blocks:
-            end = min(block.first + len(block.rows), rows)  # a reader may see an earlier state
-            if end <= block.first:
+            end = min(first + len(block), rows)  # a reader may see an earlier state
+            if end <= first:
                 return
-            device = block.rows.device
-            products = asked.to(device) @ block.rows[: end - block.first].float().T
+            products = asked.to(block.device) @ block[: end - first].float().T
             if present is not None:
-                gone = torch.from_numpy(~present[block.first : end]).to(device)
+                gone = torch.from_numpy(~present[first:end]).to(block.device)
                 products.masked_fill_(gone, -torch.inf)
-            yield block.first, products
+            yield first, products
+            first += len(block)
 
     def _best(
         self, queries: Vectors, vectors: AnyFloats, k: int, present: Flags | None

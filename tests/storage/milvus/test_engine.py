@@ -156,7 +156,7 @@ def test_an_index_that_the_server_does_not_know_is_one_sentence(milvus_address) 
 # What was made by others, killed or damaged
 
 
-def test_a_collection_of_somebody_else_is_left_alone(by_country: Index, milvus_address) -> None:
+def test_a_foreign_collection_is_left_alone(by_country: Index, milvus_address) -> None:
     connection = by_country.engine._connection
     schema = connection.pymilvus.MilvusClient.create_schema(description="holiday")
     schema.add_field("id", connection.pymilvus.DataType.INT64, is_primary=True)
@@ -278,7 +278,7 @@ def test_a_server_that_does_not_answer_is_one_sentence(milvus_server: MilvusServ
 
 def test_a_server_that_is_down_is_one_sentence() -> None:
     pytest.importorskip("pymilvus")
-    with socket.socket() as taken:  # bound, but nobody listens
+    with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(SolarError, match=rf"^No Milvus server answers at {address}: .*\.$"):

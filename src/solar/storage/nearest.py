@@ -9,7 +9,6 @@ where they are float16: NumPy alone needs 130 ms to convert these to float32, Py
 import mmap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -47,11 +46,6 @@ def mapped(path: Path, rows: int, dim: int) -> AnyFloats:
     return vectors
 
 
-@cache
-def _faiss() -> Any:
-    return import_module("faiss")
-
-
 def with_own_rows(queries: Vectors, vectors: AnyFloats, rows: RowNumbers) -> Vectors:
     """The products (n, m) of each query (n, dim) with its own rows (n, m); -inf for row -1."""
     if vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
@@ -60,7 +54,7 @@ def with_own_rows(queries: Vectors, vectors: AnyFloats, rows: RowNumbers) -> Vec
         return np.where(rows < 0, -np.inf, products).astype(np.float32)
     if rows.max(initial=-1) >= len(vectors):  # Faiss does not check
         raise IndexError(f"row {rows.max()} of {len(vectors)}")
-    faiss = _faiss()
+    faiss = import_module("faiss")
     queries, rows = np.ascontiguousarray(queries), np.ascontiguousarray(rows, np.int64)
     products = np.empty(rows.shape, np.float32)
     faiss.fvec_inner_products_by_idx(
@@ -69,12 +63,12 @@ def with_own_rows(queries: Vectors, vectors: AnyFloats, rows: RowNumbers) -> Vec
     return products
 
 
-def best_of(query: Vectors, vectors: AnyFloats, k: int, more: int) -> tuple[RowNumbers, Vectors]:
-    """The rows with the k + `more` largest products with a query (dim,), ascending, and these.
+def best_of(query: Vectors, vectors: AnyFloats, k: int) -> tuple[RowNumbers, Vectors]:
+    """The rows with the k + `MARGIN` largest products with a query (dim,), ascending, and these.
 
     Rows that equal the last one may be added, or left out if float16.
     """
-    keep = k + more
+    keep = k + MARGIN
     query = np.ascontiguousarray(query)
     products = np.empty(len(vectors), np.float32)
     half = vectors.dtype == np.float16
@@ -83,7 +77,7 @@ def best_of(query: Vectors, vectors: AnyFloats, k: int, more: int) -> tuple[RowN
     if half or not vectors.flags.c_contiguous:
         multiplication(vectors, query[:, None])(vectors, products[:, None])
     else:
-        faiss = _faiss()
+        faiss = import_module("faiss")
         faiss.fvec_inner_products_ny(
             *map(faiss.swig_ptr, (products, query, vectors)), vectors.shape[1], len(vectors)
         )
@@ -118,7 +112,7 @@ def _best_of_half(
     The scanner keeps a heap and drops any of several equal rows, so the last one kept must be
     clearly below the k best.
     """
-    faiss = _faiss()
+    faiss = import_module("faiss")
     rows, products = np.full(keep, -1, np.int64), np.full(keep, -np.inf, np.float32)
     codes = faiss.ScalarQuantizer(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16)
     scanner = codes.select_InvertedListScanner(faiss.METRIC_INNER_PRODUCT, None, False, None, False)
@@ -205,7 +199,7 @@ def _scan_for_one(
         last = min(first + _ALONE, len(vectors))
         allowed = selection(first, last)
         if allowed is None:
-            rows, products = best_of(query, vectors[first:last], k, MARGIN)
+            rows, products = best_of(query, vectors[first:last], k)
             return rows + first, products
         return allowed, with_own_rows(query[None], vectors, allowed[None])[0]
 

@@ -129,25 +129,25 @@ class Metadata:
         """
         busy = f"Another process is writing to {self._folder}: try again when it is done."
         try:
-            with (
-                locked(self._folder / LOCK, busy),
-                contextlib.closing(
-                    self._connect("mode=rwc" if create else "mode=rw")
-                ) as connection,
-            ):
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("PRAGMA foreign_keys = ON")
-                connection.execute("BEGIN IMMEDIATE")
-                view = View(connection)
-                if create and not view.format():
-                    for statement in _SCHEMA.split(";")[:-1]:
-                        view.execute(statement)
-                    view.execute(f"PRAGMA user_version = {FORMAT}")
-                yield view
-                connection.commit()
-                for action in view.afterwards:
-                    action()
+            with locked(self._folder / LOCK, busy):
+                connection = self._connect("mode=rwc" if create else "mode=rw")
+                try:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    connection.execute("PRAGMA synchronous = FULL")
+                    connection.execute("PRAGMA foreign_keys = ON")
+                    connection.execute("BEGIN IMMEDIATE")
+                    view = View(connection)
+                    if create and not view.format():
+                        for statement in _SCHEMA.split(";")[:-1]:
+                            view.execute(statement)
+                        view.execute(f"PRAGMA user_version = {FORMAT}")
+                    yield view
+                    connection.commit()
+                    for action in view.afterwards:
+                        action()
+                finally:
+                    connection.rollback()
+                    connection.close()
         except OSError as error:
             raise unwritable(self._folder, error) from error
         except _COMPLAINTS as error:

@@ -32,7 +32,7 @@ from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
 from solar.asmk.build import KEYPOINTS, SIZE, Finder, learn_words
-from solar.asmk.folder import create
+from solar.asmk.index import create
 from solar.asmk.kernel import REGIONAL, Kernel, aggregate
 from solar.asmk.regions import read_regions
 from solar.errors import SolarError
@@ -135,7 +135,7 @@ def local_row(
         learnt = time.perf_counter() - start
 
         start = time.perf_counter()
-        failures = finder.look(photos, None, None)
+        failures = finder.find_all(photos, None, None)
         finding = time.perf_counter() - start
 
         start = time.perf_counter()

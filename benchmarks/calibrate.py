@@ -32,7 +32,7 @@ from solar.errors import SolarError
 from solar.images.sources import find_photos
 from solar.local.features import LocalFeatures
 from solar.models import fingerprint, retrieval_model
-from solar.ranking.calibration import Calibration, Evidence, seen
+from solar.ranking.calibration import Calibration, Evidence, features
 from solar.ranking.verify import Verifier, together
 from solar.weights import FOLDER, probabilities
 
@@ -171,7 +171,7 @@ class Places:
 def fit(results: Sequence[Result], *, matched: bool) -> tuple[float, ...]:
     """The weights of a logistic regression; one after the other with the wrong sign becomes 0."""
     mine = [one for one in results if (one.evidence is not None) == matched]
-    rows = np.array([(1.0, *seen(one.score, one.rank, one.evidence)) for one in mine])
+    rows = np.array([(1.0, *features(one.score, one.rank, one.evidence)) for one in mine])
     right = np.array([one.right for one in mine], float)
     signs = np.array([0, *SIGNS[: rows.shape[1] - 1]])
     used = np.ones(rows.shape[1], bool)

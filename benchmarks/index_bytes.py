@@ -18,8 +18,8 @@ import numpy as np
 from lib.machine import machine
 
 from solar.index import Index
+from solar.storage.folder import COMPRESSIONS
 from solar.storage.types import Photo
-from solar.storage.writer import COMPRESSIONS
 
 SHORT, LONG = 4096, 8192
 DIMS = (512, 2048)

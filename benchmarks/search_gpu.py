@@ -187,8 +187,7 @@ def on_processor(queries: Array, vectors: Array, k: int, present: Mask | None) -
 
     rows, scores = np.full((len(queries), k), -1), np.zeros((len(queries), k), np.float32)
     found = nearest.scan(queries, vectors, k, selection)
-    for number, (query, some) in enumerate(zip(queries, found, strict=True)):
-        ranked = nearest.rank(query, vectors, some, k)
+    for number, ranked in enumerate(nearest.rank_all(queries, vectors, found, k)):
         rows[number, : len(ranked)] = [row for row, _ in ranked]
         scores[number, : len(ranked)] = [score for _, score in ranked]
     return rows, scores

@@ -9,7 +9,7 @@ import pytest
 from support.damage import damaged_copies
 
 from solar.asmk.codebook import Codebook
-from solar.asmk.folder import create
+from solar.asmk.index import create
 from solar.asmk.kernel import aggregate
 from solar.describe.store import Store
 from solar.errors import SolarError

@@ -122,11 +122,11 @@ def test_neighbours_that_point_away_do_not_count(method: Method) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_nothing_to_expand_with_leaves_the_query(method: Method) -> None:
     query = unit_rows(1, 4, 9)
-    nobody = expand_query(
+    alone = expand_query(
         query[0], np.empty((0, 4), np.float32), np.empty(0, np.float32), method=method
     )
     none_wanted = augment(np.arange(1), exact_neighbours(query), query.__getitem__, n=0)
-    np.testing.assert_allclose(nobody, query[0], atol=1e-6)
+    np.testing.assert_allclose(alone, query[0], atol=1e-6)
     np.testing.assert_array_equal(none_wanted, query)
 
 

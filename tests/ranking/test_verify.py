@@ -164,7 +164,7 @@ def test_of_several_queries_the_best_match_counts(index: Index) -> None:
 
 
 def test_a_vector_cannot_be_verified(index: Index) -> None:
-    with pytest.raises(SolarError, match="not only a vector"):
+    with pytest.raises(SolarError, match="vector"):
         index.search(np.array([1.0, 0.0]), rerank="verify")
 
 
@@ -182,14 +182,14 @@ def test_without_opencv_that_is_told_before_any_work(
     monkeypatch.setitem(sys.modules, "cv2", None)
     opencv.cache_clear()
     # Describing the query would complain of something else: the index names no model.
-    with pytest.raises(SolarError, match="OpenCV: pip install opencv-python-headless"):
+    with pytest.raises(SolarError, match="opencv-python-headless"):
         index.search(folder / "query.png", rerank="verify")
 
 
 def test_a_folder_that_is_gone_is_named(index: Index, folder: Path) -> None:
     moved = folder.rename(folder.with_name("elsewhere"))
     try:
-        with pytest.raises(SolarError, match=f"{folder} no longer exists: .*--photos"):
+        with pytest.raises(SolarError, match=f"{folder} no longer exists"):
             index.search("query.png", rerank="verify")
         [hit] = index.search("query.png", k=1, verify=VerifySettings(photos=moved))
         assert hit.path == "right/1.png"
@@ -263,14 +263,14 @@ def test_what_is_not_looked_at_is_no_more_probable(calibrated: Index) -> None:
 
 
 def test_searches_verify_where_they_can(index: Index, folder: Path, tmp_path: Path) -> None:
-    assert index.usual("query.png") == (["verify"], "")
+    assert index.default_rerank("query.png") == (["verify"], "")
     assert index.search("query.png") == index.search("query.png", rerank="verify")
     vector = np.array([1, 0], np.float32)
-    names, why = index.usual(vector)
+    names, why = index.default_rerank(vector)
     assert (names, "not only a vector" in why) == ([], True)
     assert [hit.path for hit in index.search(vector)] == ["query.png", *SCORES]
     nowhere = Index.create(tmp_path / "n.solar", np.eye(2), ["a", "b"])
-    assert "does not know where they are" in nowhere.usual()[1]
+    assert "does not know where they are" in nowhere.default_rerank()[1]
     assert [hit.path for hit in nowhere.search("a")] == ["b"]
     assert [len(hits) for hits in index.search_many(["query.png"])] == [4]
     [plain] = index.search_many(["query.png"])
@@ -299,7 +299,7 @@ def test_photos_can_be_asked_to_be_probable(index: Index, calibrated: Index) -> 
         hits = calibrated.search("query.png", rerank=rerank, min_probability=0.4)
         assert hits
         assert all(hit.probability >= 0.4 for hit in hits)
-    with pytest.raises(SolarError, match="There are no probabilities after alpha"):
+    with pytest.raises(SolarError, match="after alpha"):
         calibrated.search("query.png", rerank="alpha", min_probability=0.5)
     assert calibrated.search("query.png", rerank="diffusion")[0].probability is None
     both = calibrated.search("query.png", rerank="diffusion,verify")
@@ -308,5 +308,5 @@ def test_photos_can_be_asked_to_be_probable(index: Index, calibrated: Index) -> 
 
 
 def test_a_model_without_probabilities_is_told(index: Index) -> None:
-    with pytest.raises(SolarError, match=r"has no calibrated probabilities .*solar-r18"):
+    with pytest.raises(SolarError, match="solar-r18"):
         index.search("query.png", min_probability=0.5)

@@ -17,8 +17,7 @@ def oracle(query: np.ndarray, vectors: np.ndarray, rows: np.ndarray, k: int) -> 
 
 def found(queries: np.ndarray, vectors: np.ndarray, k: int, *rest: object) -> list[list[int]]:
     rows = nearest.scan(queries, vectors, k, *rest)
-    pairs = zip(queries, rows, strict=True)
-    return [[row for row, _ in nearest.rank(q, vectors, mine, k)] for q, mine in pairs]
+    return [[row for row, _ in best] for best in nearest.rank_all(queries, vectors, rows, k)]
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 4096, 4097, 20_000])
@@ -82,7 +81,7 @@ def test_candidates_of_many_queries_are_ranked_as_those_of_each(
     ranked = nearest.rank_all(queries, vectors, rows, 5)
     for query, own, best in zip(queries, rows, ranked, strict=True):
         assert [row for row, _ in best] == oracle(query, vectors, own[own >= 0], 5)
-        assert best == nearest.rank(query, vectors, own[own >= 0], 5)
+        assert [best] == nearest.rank_all(query[None], vectors, own[None], 5)
 
 
 def test_a_row_that_is_not_there_is_an_error_and_not_the_end_of_the_process() -> None:

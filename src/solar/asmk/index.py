@@ -1,30 +1,258 @@
-"""An index that compares photos by their local features: ASMK*."""
+"""An ASMK* index: visual words of photos in inverted files, metadata in SQLite.
+
+```
+photos.asmk/
+  catalogue.sqlite        photos, their rows, and which of the files below count
+  codebook.safetensors    the visual words
+  postings-1-0.npy        the inverted file of the first rows; it never changes
+  local/                  keypoints of photos that a search verified; may be deleted at any time
+  .lock                   held by the one writer
+```
+
+New photos get an inverted file of their own, and a search looks into all of them, memory-mapped.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
-from solar.asmk.folder import AsmkFolder
-from solar.asmk.kernel import Kernel, Signatures, aggregate
+from solar.arrays import Floats, RowNumbers
+from solar.asmk.codebook import Codebook
+from solar.asmk.kernel import (
+    REGIONAL,
+    Kernel,
+    Postings,
+    Signatures,
+    aggregate,
+    inverse_frequency,
+)
 from solar.errors import SolarError
+from solar.files import file_digest, regular, sync_folder
+from solar.images import Roots
 from solar.index.photo_index import NoVectorsError, PhotoIndex
 from solar.local.features import LocalModel, local_features, local_fingerprint, local_model
 from solar.storage.catalogue import Metadata
+from solar.storage.catalogue_view import CodesFile, Version, View
+from solar.storage.catalogued_folder import FolderState, FolderStorage, FolderWriter, creating
 from solar.storage.conditions import Where
-from solar.storage.types import Hit, Photo
+from solar.storage.types import DescriptorSpec, Hit, Photo
 
 if TYPE_CHECKING:
     from solar.images import Box, Source
 
-# What `Index` has beyond this one.
+CODEBOOK = "codebook.safetensors"
+KIND = "asmk"
+# Photos per inverted file: a few hundred megabytes while it is made.
+_PHOTOS = 8192
+# What `Index` has beyond `AsmkIndex`.
 _OF_VECTORS = frozenset(
     {"model", "encoder", "describe", "search_vectors", "search_like", "add", "copy"}
 )
+
+Described = tuple[Sequence[Photo], Sequence[Signatures]]
+"""Photos, and the visual words of each."""
+
+
+def create(
+    address: str | os.PathLike[str],
+    spec: DescriptorSpec,
+    codebook: Codebook,
+    batches: Iterable[Described],
+    roots: Roots | None = None,
+) -> AsmkFolder:
+    """Make an index in a new or empty folder and fill it: whole, or not at all.
+
+    The checksum of the codebook is added to `spec`.
+    """
+    folder = Path(address)
+    with creating(folder) as view:
+        codebook.save(folder / CODEBOOK)
+        known = {**spec.settings, "codebook": file_digest(folder / CODEBOOK)}
+        spec = replace(spec, settings=known)
+        view.begin(spec, KIND, roots or Roots())
+        view.set_version(Version())
+        AsmkWriter(folder, view, codebook.blocks).add(batches)
+    return AsmkFolder(folder, spec)
+
+
+@dataclass(frozen=True)
+class _AsmkState(FolderState):
+    """One committed version with its inverted files mapped."""
+
+    parts: tuple[Postings, ...]
+
+    def norms(self, weights: Floats | None) -> Floats:
+        norms = [np.empty(0, np.float32), *(part.norms(weights) for part in self.parts)]
+        return np.maximum(np.concatenate(norms), 1e-6)
+
+    def scores(
+        self, query: Signatures, table: Floats, weights: Floats | None, norms: Floats | None
+    ) -> Floats:
+        """The similarity of every row, (rows,), divided by norms if given; 0 for removed photos."""
+        sums = [np.empty(0, np.float32), *(p.scores(query, table, weights) for p in self.parts)]
+        scores: Floats = np.concatenate(sums)
+        if norms is not None:
+            own = len(query) if weights is None else weights[query.words].sum()
+            scores = scores / (norms * np.float32(max(np.sqrt(own), 1e-6)))
+        scores[self.removed] = 0
+        return scores
+
+
+class AsmkFolder(FolderStorage[_AsmkState]):
+    """The storage of an `AsmkIndex`."""
+
+    engine = KIND
+
+    @cached_property
+    def codebook(self) -> Codebook:
+        """The visual words, read when they are first needed."""
+        self._refuse_damaged({CODEBOOK: self.spec.settings["codebook"]})
+        return Codebook.read(self.folder / CODEBOOK)
+
+    @property
+    def kernel(self) -> Kernel:
+        """How photos are compared by default: as published, for regions or for whole photos."""
+        return REGIONAL if self.spec.settings.get("regions") else Kernel()
+
+    def search_signatures(
+        self, queries: Sequence[Signatures], k: int, where: Where = (), kernel: Kernel | None = None
+    ) -> list[list[Hit]]:
+        """The k best photos with a score above 0 that satisfy `where`, for each query."""
+        kernel = kernel or self.kernel
+        table = kernel.table(self.spec.dim)
+        with self._metadata.snapshot(self._state) as (view, state):
+            allowed = view.matching(where) if where else None
+            weights = None
+            if kernel.idf:
+                words = len(self.codebook.words)
+                rows, power = state.version.rows, kernel.idf_power
+                weights = inverse_frequency(state.parts, words, rows, power)
+            norms = state.norms(weights) if kernel.divided else None
+            ranked = [
+                _best(state.scores(query, table, weights, norms), k, allowed) for query in queries
+            ]
+            paths = view.paths({row for best in ranked for row, _ in best})
+        return [[Hit(paths[row], score) for row, score in best] for best in ranked]
+
+    def add_signatures(self, batches: Iterable[Described]) -> int:
+        """Add photos or replace those of the same path, all or none; returns how many."""
+        with self._metadata.writing() as view:
+            return self._writer(view).add(batches)
+
+    def _facts(self, state: _AsmkState, files: Mapping[str, int]) -> dict[str, Any]:
+        postings = sum(files.get(part.name, 0) for part in state.version.codes)
+        return {
+            "words": len(self.codebook.words),
+            "bytes_of_codebook": files.get(CODEBOOK, 0),
+            "bytes_of_postings": postings,
+            "bytes_a_photo": round(postings / max(state.version.rows, 1)),
+        }
+
+    def _problems(self, view: View, state: _AsmkState) -> list[str]:
+        files = {part.name: part.sha256 for part in state.version.codes}
+        files[CODEBOOK] = self.spec.settings["codebook"]
+        return self._damaged(files, "restore it or build again")
+
+    def _writer(self, view: View) -> AsmkWriter:
+        return AsmkWriter(self.folder, view, self.codebook.blocks)
+
+    def _load(self, view: View, version: Version) -> _AsmkState:
+        # Files that were checked before in this process are not read again.
+        files = {(part.name, part.sha256) for part in version.codes}
+        self._refuse_damaged(dict(files - self._checked))
+        self._checked |= files
+        parts = tuple(Postings.mapped(self.folder / part.name) for part in version.codes)
+        return _AsmkState(version, view.roots(), view.removed(), parts)
+
+    @cached_property
+    def _checked(self) -> set[tuple[str, str]]:
+        return set()
+
+    def _refuse_damaged(self, files: Mapping[str, str]) -> None:
+        for name in files:
+            regular(self.folder / name)
+        for problem in self._damaged(files, "restore it or build again"):
+            raise SolarError(problem)
+
+
+class AsmkWriter(FolderWriter):
+    """One change to an ASMK* index."""
+
+    patterns = ("postings-*",)
+
+    def __init__(self, folder: Path, view: View, blocks: int) -> None:
+        super().__init__(folder, view)
+        self._blocks = blocks
+
+    def add(self, batches: Iterable[Described]) -> int:
+        """Put photos into new inverted files; they replace older ones of the same path."""
+        rows, given, replaced = self._version.rows, 0, 0
+        parts = list(self._version.codes)
+        waiting: list[Signatures] = []
+
+        def write() -> None:
+            parts.append(self._write(Postings.gather(waiting, self._blocks), len(parts)))
+            waiting.clear()
+
+        for photos, signatures in batches:
+            if len({photo.path for photo in photos}) < len(photos):
+                raise SolarError("Two of the new photos share a path: paths must be unique.")
+            replaced += self._view.put(photos, rows + given)
+            given += len(photos)
+            waiting += signatures
+            if len(waiting) >= _PHOTOS:
+                write()
+        if waiting:
+            write()
+        now = self._version.photos + given - replaced
+        self._commit(replace(self._version, rows=rows + given, photos=now, codes=tuple(parts)))
+        return given
+
+    def compact(self) -> None:
+        """Rewrite inverted files that are small or hold removed photos."""
+        present = np.ones(self._version.rows, bool)
+        present[self._view.removed()] = False
+        parts: list[CodesFile] = []
+        group: list[tuple[Postings, NDArray[np.bool_]]] = []
+        first = 0
+        for part in self._version.codes:
+            kept = present[first : first + part.rows]
+            first += part.rows
+            group.append((Postings.mapped(self._folder / part.name), kept))
+            if sum(int(some.sum()) for _, some in group) >= _PHOTOS:
+                parts.append(self._write(Postings.merged(group), len(parts)))
+                group = []
+        if group:
+            parts.append(self._write(Postings.merged(group), len(parts)))
+        self._view.renumber()
+        self._commit(replace(self._version, rows=self._version.photos, codes=tuple(parts)))
+
+    def _write(self, postings: Postings, number: int) -> CodesFile:
+        path = self._folder / f"postings-{self._version.number + 1}-{number}.npy"
+        with path.open("wb") as file:
+            postings.write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(self._folder)
+        return CodesFile(path.name, len(postings.counts), file_digest(path))
+
+
+def _best(scores: Floats, k: int, allowed: RowNumbers | None) -> list[tuple[int, float]]:
+    """The k best rows with a score above 0, best first, equal ones by row."""
+    rows = np.flatnonzero(scores > 0) if allowed is None else allowed[scores[allowed] > 0]
+    if len(rows) > k:
+        least = -np.partition(-scores[rows], k - 1)[k - 1]
+        rows = rows[scores[rows] >= least]
+    rows = rows[np.argsort(-scores[rows], kind="stable")][:k]
+    return list(zip(rows.tolist(), scores[rows].tolist(), strict=True))
 
 
 def open_index(
@@ -37,13 +265,13 @@ def open_index(
 class AsmkIndex(PhotoIndex):
     """Photos that are found by their local features; `Index.open` opens one.
 
-    What needs one vector a photo it does not have, and says so: queries that are vectors, copies to
-    other engines, ways to re-rank that take vectors. A search finds photos that share anything with
-    the query. Of a list of photos the features are taken together, and an indexed photo can be
-    asked for as long as its file is where it was. A photo has a score of less than 1 for itself,
-    because features of a query fall on several visual words.
+    Whatever needs one vector per photo raises a `NoVectorsError`: queries that are vectors, copies
+    to other engines, re-ranking methods that take vectors. A search finds photos that share a
+    visual word with the query. The features of several query photos are pooled. A query that is an
+    indexed photo is read from its file. A photo scores less than 1 for itself, because features of
+    a query fall on several visual words.
 
-    `model` describes keypoints of queries; the one named in the index if not given.
+    `model` describes keypoints of queries; by default the one named in the index.
     """
 
     engine: AsmkFolder
@@ -65,10 +293,7 @@ class AsmkIndex(PhotoIndex):
 
     @cached_property
     def local(self) -> LocalModel:
-        """What describes keypoints, loaded when it is first needed.
-
-        A SolarError if it cannot be loaded, or is not the one that described the photos.
-        """
+        """What describes keypoints; a SolarError if it is not what described the photos."""
         from solar.models.hub.repository import refuse_moved, refuse_unfetched
 
         if not self._chosen:
@@ -83,19 +308,15 @@ class AsmkIndex(PhotoIndex):
         return model
 
     def load_model(self) -> None:
-        """Load what describes keypoints, and the visual words; see `PhotoIndex.load_model`."""
+        """Load what describes keypoints, and the visual words."""
         _ = self.local, self.engine.codebook
 
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
-        """The visual words that `search` looks for; its arguments and errors are the same."""
+        """The visual words of a query; arguments and errors as those of `search`."""
         parts = [(self._source(part.photo), part.box) for part in self._parts(query, box)]
         known = {name: self.spec.settings[name] for name in ("keypoints", "size")}
-        descriptors = np.concatenate(
-            [
-                local_features(source, self.local, box=own, **known).descriptors
-                for source, own in parts
-            ]
-        )
+        found = [local_features(photo, self.local, box=box, **known) for photo, box in parts]
+        descriptors = np.concatenate([features.descriptors for features in found])
         if not len(descriptors):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")
         return aggregate(descriptors, self.engine.codebook, self.kernel.assign)
@@ -108,7 +329,7 @@ class AsmkIndex(PhotoIndex):
         return hits
 
     def _source(self, part: Any) -> Source:
-        """What to look at: the query itself, or an indexed photo from where it was indexed."""
+        """The query itself, or the file of an indexed photo."""
         if not self._is_photo(part) and not isinstance(part, str):
             raise NoVectorsError
         photo = self._photo_of(part)

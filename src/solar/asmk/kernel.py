@@ -1,4 +1,4 @@
-"""ASMK*: photos compared by all their local descriptors, aggregated a visual word and binarised.
+"""ASMK*: photos compared by all their local descriptors, aggregated per visual word and binarised.
 
 Tolias, Avrithis and Jégou, "To aggregate or not to aggregate" (ICCV 2013). A codebook of visual
 words c is made once by k-means. For every word that descriptors x of a photo fall on, their
@@ -6,7 +6,7 @@ residuals are summed, and only the signs are kept:
 
     b(c) = sign(Σ x − c),  d bits
 
-Two photos are as similar as the words they share say:
+The similarity of two photos is a sum over the words that they share:
 
     S(X, Y) = Σ over shared words c of s(⟨b_X(c), b_Y(c)⟩ / d) / √(S(X, X) S(Y, Y))
 
@@ -14,8 +14,8 @@ where the selectivity s(u) = uᵅ above a threshold, and 0 below, lets only good
 S(X, X) is the number of words of X before the division. Descriptors of a query fall on several of
 the nearest words. `Postings` is the inverted file: for every word the photos that have it.
 
-Of a photo in regions (`solar.asmk.vlad`) the signs are those of the regions together, and S is
-the sum alone, not divided.
+Of a photo in regions (`solar.asmk.codebook`) the signs are those of the mean of its regions, and S
+is the sum alone, not divided.
 """
 
 from __future__ import annotations
@@ -29,8 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.arrays import Floats
-from solar.asmk.codebook import Codebook
-from solar.asmk.vlad import Residuals, combine_regions, sum_all_residuals, sum_residuals
+from solar.asmk.codebook import (
+    Codebook,
+    Residuals,
+    combine_regions,
+    sum_all_residuals,
+    sum_residuals,
+)
 from solar.errors import SolarError
 
 Words: TypeAlias = NDArray[np.int32]
@@ -60,7 +65,7 @@ class Kernel:
             )
 
     def selectivity(self, agreement: NDArray[Any]) -> NDArray[Any]:
-        """What words whose sums agree so much (-1 to 1) add to the similarity."""
+        """What words whose sums agree this much (-1 to 1) add to the similarity."""
         counts = agreement >= self.threshold if self.inclusive else agreement > self.threshold
         return np.where(counts, np.sign(agreement) * np.abs(agreement) ** self.alpha, 0)
 
@@ -86,28 +91,22 @@ class Signatures:
 
     @property
     def nbytes(self) -> int:
-        """Memory of both."""
+        """Bytes in memory."""
         return self.words.nbytes + self.bits.nbytes
 
 
 def aggregate(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Signatures:
-    """Sum the residuals of a photo's descriptors (n, d) word by word, and keep the signs.
-
-    Each descriptor falls on the nearest `assign` words. A SolarError if the codebook is of others.
-    """
+    """The signs of `sum_residuals`."""
     return binarise(sum_residuals(descriptors, codebook, assign))
 
 
 def aggregate_all(photos: Sequence[Floats], codebook: Codebook) -> list[Signatures]:
-    """What `aggregate` makes of each of some photos, their words looked up together.
-
-    Each look-up reads the codebook once, so that many photos are done sooner than one by one.
-    """
+    """`aggregate` for several photos: faster, because one look-up reads the codebook once."""
     return [binarise(residuals) for residuals in sum_all_residuals(photos, codebook)]
 
 
 def aggregate_regions(regions: Sequence[Floats], codebook: Codebook) -> Signatures:
-    """The same of a photo in regions: the descriptors (n, d) of each, the whole photo first."""
+    """`aggregate` for a photo in regions: the descriptors (n, d) of each, the whole photo first."""
     return binarise(combine_regions([sum_residuals(one, codebook) for one in regions]))
 
 
@@ -143,7 +142,7 @@ class Postings:
 
     @classmethod
     def gather(cls, signatures: Sequence[Signatures], blocks: int) -> Postings:
-        """Put photos into an inverted file; `blocks` numbers are a signature."""
+        """Make an inverted file of photos whose signatures take `blocks` numbers."""
         counts = np.array([len(one) for one in signatures], np.int32)
         words = np.concatenate([np.empty(0, np.int32), *(one.words for one in signatures)])
         bits = np.concatenate([np.empty((0, blocks), np.uint64), *(s.bits for s in signatures)])
@@ -152,7 +151,7 @@ class Postings:
 
     @classmethod
     def merged(cls, parts: Sequence[tuple[Postings, NDArray[np.bool_]]]) -> Postings:
-        """Several inverted files as one, of the photos that are kept in each."""
+        """Join inverted files, of each only the photos that are kept."""
         words, photos, bits, counts = [], [], [], []
         first = 0
         for part, kept in parts:
@@ -177,7 +176,7 @@ class Postings:
         return np.diff(self.starts)
 
     def norms(self, weights: Floats | None = None) -> Floats:
-        """What a photo's score is divided by, (n,); weights are those of all words."""
+        """What photos' scores are divided by, (n,); weights are those of all words."""
         if weights is None:
             return np.sqrt(self.counts).astype(np.float32)
         each = np.repeat(weights[self.words], self.lengths)
@@ -206,7 +205,7 @@ class Postings:
         return total.astype(np.float32)
 
     def write(self, file: BinaryIO) -> None:
-        """Write the arrays one after the other, as .npy files are."""
+        """Write the arrays one after the other, in .npy format."""
         for array in (self.bits, self.starts, self.words, self.photos, self.counts):
             np.lib.format.write_array(
                 file, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
@@ -214,10 +213,7 @@ class Postings:
 
     @classmethod
     def mapped(cls, path: Path) -> Postings:
-        """Open what `write` wrote; the parts that a search needs are read when it does.
-
-        FileNotFoundError if there is no such file, a SolarError if it is damaged.
-        """
+        """Memory-map what `write` wrote; FileNotFoundError if it is gone."""
         try:
             with path.open("rb") as file:
                 bits, starts, words, photos, counts = (_next_array(file) for _ in range(5))
@@ -229,10 +225,7 @@ class Postings:
 def inverse_frequency(
     parts: Iterable[Postings], words: int, photos: int, power: float = 1.0
 ) -> Floats:
-    """The weight of every word: log of how many photos there are for one that has it, (words,).
-
-    The published code squares it: `power` 2.
-    """
+    """IDF weight of every word, (words,). The published code squares the logarithm: `power` 2."""
     having = np.zeros(words, np.int64)
     for part in parts:
         having[part.words] += part.lengths
@@ -249,7 +242,7 @@ def _next_array(file: BinaryIO) -> Any:
     start, size = file.tell(), int(np.prod(shape)) * dtype.itemsize
     if file.seek(0, 2) < start + size:
         raise ValueError("cut short")
-    # Nothing cannot be mapped.
+    # An empty array cannot be mapped.
     array = np.memmap(file, dtype, "r", start, shape) if size else np.empty(shape, dtype)
     file.seek(start + size)
     return array

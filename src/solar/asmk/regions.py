@@ -1,4 +1,4 @@
-"""Regions of photos, for regional ASMK: boxes of any detector, read from a file, or a grid.
+"""Regions of photos for regional ASMK: a detector's boxes, read from a file, or a grid.
 
 A CSV file has a heading and one box per line, in pixels of the upright photo:
 
@@ -10,13 +10,14 @@ A JSON file holds the same as a list, or the boxes of every photo by its path:
     [{"path": "rome/12.jpg", "box": [41, 30, 280, 201], "score": 0.93}]
     {"rome/12.jpg": [[41, 30, 280, 201]]}
 
-Boxes with a score below 0.1 are left out, as published; a score is not needed.
+Boxes with a score below 0.1 are left out, as published; scores are optional.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,9 +34,7 @@ from solar.local.features import LocalFeatures
 
 GRID = "grid"
 LEAST_SCORE = 0.1
-"""Boxes that a detector is less sure of are left out, as published."""
 
-_LEVELS = (2, 3)
 _COLUMNS = ("x1", "y1", "x2", "y2")
 
 
@@ -53,7 +52,7 @@ class PhotoRegions:
 
     @property
     def kind(self) -> str:
-        """What an index says of its photos: `grid` or `boxes`."""
+        """`grid` or `boxes`."""
         return GRID if self.boxes is None else "boxes"
 
     def refuse_unknown(self, names: Collection[str]) -> None:
@@ -87,7 +86,7 @@ class PhotoRegions:
 
 
 def read_regions(source: str | Path) -> PhotoRegions:
-    """The regions that a user names: `grid`, or a CSV or JSON file (see the top of this module).
+    """The regions of `grid`, or of a CSV or JSON file (see the top of this module).
 
     A SolarError names the first line or entry that is wrong.
     """
@@ -103,22 +102,17 @@ def read_regions(source: str | Path) -> PhotoRegions:
             raise SolarError(f"{path}, {where}: a box must be four numbers x1, y1, x2, y2.")
         try:
             box = parse_box(",".join(str(edge) for edge in edges))
-            sure = 1.0 if score in (None, "") else float(score)
         except SolarError as error:
             raise SolarError(f"{path}, {where}: {error}") from error
-        except (TypeError, ValueError) as error:
-            raise SolarError(f"{path}, {where}: the score {score!r} is not a number.") from error
-        if np.isnan(sure):
-            raise SolarError(f"{path}, {where}: the score {score!r} is not a number.")
-        known = boxes[name]  # also of a photo whose boxes are all left out
-        if sure >= LEAST_SCORE:
-            known.append(box)
+        kept = boxes[name]  # an entry also for a photo whose boxes are all left out
+        if _score(score, f"{path}, {where}") >= LEAST_SCORE:
+            kept.append(box)
     return PhotoRegions(dict(boxes), str(path))
 
 
 def grid(width: int, height: int) -> Iterator[Box]:
     """Thirteen boxes: 2 × 2 of two thirds of each side, and 3 × 3 of half, evenly spread."""
-    for count in _LEVELS:
+    for count in (2, 3):
         share = 2 / (count + 1)
         starts = np.linspace(0, 1 - share, count).tolist()
         for top in starts:
@@ -127,8 +121,18 @@ def grid(width: int, height: int) -> Iterator[Box]:
                 yield left * width, top * height, right, bottom
 
 
+def _score(given: Any, where: str) -> float:
+    try:
+        score = 1.0 if given in (None, "") else float(given)
+    except (TypeError, ValueError):
+        score = math.nan
+    if math.isnan(score):
+        raise SolarError(f"{where}: the score {given!r} is not a number.")
+    return score
+
+
 _Entry = tuple[str, Any, Any, Any]
-"""Where it stands, the photo's path, the box, the score or None."""
+"""Line or entry, the photo's path, the box, the score or None."""
 
 
 def _csv_entries(path: Path) -> Iterator[_Entry]:
@@ -147,11 +151,11 @@ def _csv_entries(path: Path) -> Iterator[_Entry]:
 def _json_entries(path: Path) -> Iterable[_Entry]:
     with reading(path, "is not JSON", ValueError, RecursionError):
         content = json.loads(path.read_text(encoding="utf-8"))
-    if isinstance(content, dict) and all(isinstance(own, list) for own in content.values()):
+    if isinstance(content, dict) and all(isinstance(boxes, list) for boxes in content.values()):
         return [
             (f"box {number} of {name}", name, box, None)
-            for name, own in content.items()
-            for number, box in enumerate(own, 1)
+            for name, boxes in content.items()
+            for number, box in enumerate(boxes, 1)
         ]
     if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
         raise SolarError(

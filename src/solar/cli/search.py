@@ -167,7 +167,7 @@ def _found_here(
     note = ""
     if methods is None:
         verify = replace(verify, fresh=FRESH)
-        methods, why = index.usual(shown, photos=verify.photos)
+        methods, why = index.default_rerank(shown, photos=verify.photos)
         if methods:
             note = "Re-ranked by matching points; --no-rerank ranks by similarity alone."
         elif why:

@@ -132,8 +132,8 @@ class PhotoIndex(ABC):
             box: The part of a single query photo to search with: x1, y1, x2, y2.
             rerank: Re-ranking methods, in order: names of `solar.ranking.rerank.METHODS`, as a list
                 or separated by commas (`"alpha,verify"`). After some of them, scores are no longer
-                similarities, unless verification comes last. `"auto"` uses what `usual` returns,
-                unless `verify` is given; None ranks by similarity alone.
+                similarities, unless verification comes last. `"auto"` uses what `default_rerank`
+                returns, unless `verify` is given; None ranks by similarity alone.
             where: Only photos that satisfy these conditions, see `parse_where`.
             verify: Settings of `rerank="verify"`, which they imply; see `solar.ranking.verify`.
             include_self: Include the query itself if it is an indexed photo, given by its file or
@@ -188,7 +188,7 @@ class PhotoIndex(ABC):
             names.append("verify")
         automatic = rerank == AUTO and not names
         if automatic:
-            names, _ = self.usual(query)
+            names, _ = self.default_rerank(query)
             verify = VerifySettings(fresh=FRESH)
         check_needs(names, vectors=self.has_vectors)
         more = len(left_out)
@@ -220,7 +220,7 @@ class PhotoIndex(ABC):
             hits = results.probable(hits, min_probability, names, calibrated=calibrated)
         return self.located(hits)
 
-    def usual(
+    def default_rerank(
         self, query: Any = None, *, photos: str | Path | None = None
     ) -> tuple[list[str], str]:
         """The re-ranking that `search` uses by default.

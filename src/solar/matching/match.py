@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 Geometry = Literal["homography", "fundamental"]
 
 DENSE_RATIO, DENSE_ERROR = 0.97, 12.0
-"""The least ratio, and the least error of an inlier in pixels, for features of a map: the second
-nearest is often the location beside the nearest. Chosen on generated photos."""
+"""Lower limits of the ratio, and of an inlier's error in pixels, for features of a dense map, where
+the second nearest is often the location beside the nearest. Chosen on generated photos."""
 
 RATIO = 0.9
 THRESHOLD: dict[Geometry, float] = {"homography": 3.0, "fundamental": 1.5}
-"""Farther than this from where the geometry puts it, in pixels, a match counts for nothing."""
+"""Largest error of an inlier, in pixels."""
 
 _LEAST: dict[Geometry, int] = {"homography": 4, "fundamental": 8}
 _BLOCK = 1 << 22  # similarities held at a time: 16 MB
@@ -48,7 +48,7 @@ class Matches:
         keypoints: How many keypoints A and B have.
         points_a: (n, 2) all keypoints of A, in pixels of the whole upright photo.
         points_b: (m, 2) those of B.
-        pairs: (k, 2) int64 which keypoint of A matches which of B, by the strength of A's.
+        pairs: (k, 2) int64 matching keypoints of A and B, by the strength of A's.
         inliers: (k,) bool: which matches agree with the matrix.
         matrix: 3×3 float64 that takes homogeneous pixels of A to pixels of B (homography) or to
             lines of B (fundamental); None where too few matches agree.
@@ -69,7 +69,7 @@ class Matches:
 
     @property
     def same_scene(self) -> bool:
-        """Whether enough matches agree; fewer do by chance (`solar.matching.match`)."""
+        """Whether there are at least `threshold` inliers."""
         return bool(self.inliers.sum() >= self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Matches:
         }
 
     def turned(self) -> Matches:
-        """The same, with B as A."""
+        """The same with A and B swapped."""
         matrix = self.matrix
         if matrix is not None and self.geometry == "homography":
             matrix = _scaled(np.linalg.inv(matrix).astype(np.float64))
@@ -146,12 +146,18 @@ def match(
     """
     _check(geometry, ratio, threshold)
     describer = local_model(model, backend)
-    features = (
+    first, second = (
         local_features(photo, describer, keypoints=keypoints, size=size, frames=frames)
         for photo in (a, b)
     )
-    wanted: dict[str, Any] = {"geometry": geometry, "ratio": ratio, "threshold": threshold}
-    return match_features(*features, **wanted, descriptor=local_name(describer))
+    return match_features(
+        first,
+        second,
+        geometry=geometry,
+        ratio=ratio,
+        threshold=threshold,
+        descriptor=local_name(describer),
+    )
 
 
 def match_features(
@@ -164,39 +170,20 @@ def match_features(
     iterations: int = 10_000,
     descriptor: str = "",
 ) -> Matches:
-    """Match features of two photos, found before by the same model, as `match` does.
+    """`match` for features of two photos by the same model, which `descriptor` names.
 
-    At most `iterations` guesses are made at the geometry; `descriptor` names the model.
+    At most `iterations` guesses are made at the geometry.
     """
     _check(geometry, ratio, threshold)
-    wanted: dict[str, Any] = {"geometry": geometry, "ratio": ratio, "threshold": threshold}
-    wanted |= {"iterations": iterations, "descriptor": descriptor}
-    # Errors count in one of the photos, and guesses depend on which: always the same one.
-    if _rank(b) < _rank(a):
-        return _matched(b, a, **wanted).turned()
-    return _matched(a, b, **wanted)
-
-
-def _rank(features: LocalFeatures) -> tuple[Any, ...]:
-    """What puts two photos in an order that does not depend on which was given first."""
-    return len(features), features.shape, features.scale, features.points.tobytes()
-
-
-def _matched(
-    a: LocalFeatures,
-    b: LocalFeatures,
-    *,
-    geometry: Geometry,
-    ratio: float,
-    threshold: float | None,
-    iterations: int,
-    descriptor: str,
-) -> Matches:
+    # Errors are measured in one of the photos, and guesses depend on which: always the same one.
+    swapped = _rank(b) < _rank(a)
+    if swapped:
+        a, b = b, a
     limit = THRESHOLD[geometry] if threshold is None else threshold
     if a.dense or b.dense:
         ratio, limit = max(ratio, DENSE_RATIO), max(limit, DENSE_ERROR)
     pairs = mutual_matches(a.directions, b.directions, ratio=ratio)
-    # Errors count in pixels of the pictures in which the keypoints were found.
+    # Errors are in pixels of the downscaled photos.
     matrix, inliers = estimate(
         a.points[pairs[:, 0]] / np.float32(a.scale),
         b.points[pairs[:, 1]] / np.float32(b.scale),
@@ -206,19 +193,22 @@ def _matched(
     )
     if matrix is not None:
         matrix = _in_photos(matrix, geometry, a.scale, b.scale)
-    return Matches(
+    found = Matches(
         *((len(a), len(b)), a.points, b.points, pairs, inliers, matrix, geometry, descriptor),
         threshold=scene_threshold(a, geometry),
     )
+    return found.turned() if swapped else found
+
+
+def _rank(features: LocalFeatures) -> tuple[Any, ...]:
+    """Orders two photos regardless of which was given first."""
+    return len(features), features.shape, features.scale, features.points.tobytes()
 
 
 def mutual_matches(a: Descriptors, b: Descriptors, *, ratio: float = RATIO) -> Ints:
-    """Pairs of rows of a (n, d) and b (m, d) that are each other's nearest, and clearly so.
+    """Mutual nearest rows of a (n, d) and b (m, d) that pass the ratio test both ways.
 
-    The distance of a pair must be below `ratio` times the distance from either of the two to its
-    second nearest; with 1 or more only the nearest count. Pairs are (k, 2), ascending; no row
-    occurs twice.
-
+    Pairs are (k, 2), ascending; no row occurs twice. With a ratio of 1 or more there is no test.
     Rows are float32 of unit norm, or bytes, whose distance is the number of bits that differ.
     """
     if len(a) == 0 or len(b) == 0:
@@ -239,7 +229,7 @@ def mutual_matches(a: Descriptors, b: Descriptors, *, ratio: float = RATIO) -> I
         i = i[top == top_b[j]]
         j, first = np.unique(j[i], return_index=True)  # of equal rows of a the first
         i = i[first]
-        # With the pairs gone, what is left in their rows and columns are the second best.
+        # Without the pairs, the best in their rows and columns are the second best.
         similar[i, j] = -np.inf
         next_b = similar.max(axis=0)
         pairs.append(np.stack([start + i, j], axis=1))
@@ -248,21 +238,21 @@ def mutual_matches(a: Descriptors, b: Descriptors, *, ratio: float = RATIO) -> I
         second_b = np.where(top_b > best_b, np.maximum(best_b, next_b), np.maximum(second_b, top_b))
         best_b = np.maximum(best_b, top_b)
     found, score, runner_up = (np.concatenate(parts) for parts in (pairs, best, second))
-    # What was best in its own block must still be when all are seen.
+    # The best of a block must also be the best of all blocks.
     kept = score == best_b[found[:, 1]]
     if ratio < 1:
         runner_up = np.maximum(runner_up, second_b[found[:, 1]])
         # Rounding makes some distances negative.
         kept &= np.maximum(largest - score, 0) < factor * (largest - runner_up)
     found = found[kept]
-    _, first = np.unique(found[:, 1], return_index=True)  # equal rows again, of two blocks
+    _, first = np.unique(found[:, 1], return_index=True)  # of equal rows in two blocks the first
     found = found[first]
     ordered: Ints = found[np.argsort(found[:, 0])]
     return ordered
 
 
 def _signs(rows: Descriptors) -> Floats:
-    """Bytes (n, d) as a column of ±1 for each of their bits, (n, 8 d)."""
+    """The bits of bytes (n, d) as ±1, (n, 8 d)."""
     return np.unpackbits(rows, axis=1).astype(np.float32) * 2 - 1
 
 
@@ -271,7 +261,7 @@ def estimate(
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.bool_]]:
     """The geometry that most pairs of points (k, 2) agree on, by MAGSAC with a fixed seed.
 
-    Inliers are at most `threshold` pixels off; `iterations` is the most guesses made.
+    Inliers are at most `threshold` pixels off; at most `iterations` guesses are made.
 
     Returns:
         The matrix from a to b, or None where there are fewer than 4 (homography) or 8
@@ -292,13 +282,13 @@ def estimate(
     inliers = np.asarray(mask, bool).reshape(-1)
     if inliers.sum() < _LEAST[geometry] or not np.isfinite(matrix).all():
         return nothing
-    if geometry == "homography" and abs(np.linalg.det(matrix)) < 1e-12:  # takes all to one line
+    if geometry == "homography" and abs(np.linalg.det(matrix)) < 1e-12:  # maps all to one line
         return nothing
     return np.asarray(matrix, np.float64), inliers
 
 
 def _settings(threshold: float, iterations: int) -> Any:
-    """What `cv2.USAC_MAGSAC` stands for, with a seed, and in one thread so that it matters."""
+    """The settings of `cv2.USAC_MAGSAC`, with a seed, and one thread to be deterministic."""
     cv2 = opencv()
     settings = cv2.UsacParams()
     settings.score = cv2.SCORE_METHOD_MAGSAC
@@ -315,7 +305,7 @@ def _settings(threshold: float, iterations: int) -> Any:
 def _in_photos(
     matrix: NDArray[np.float64], geometry: Geometry, scale_a: float, scale_b: float
 ) -> NDArray[np.float64]:
-    """The matrix between whole photos from that between pictures shrunk by these factors."""
+    """The matrix between whole photos, from that between photos downscaled by these factors."""
     to_a = np.diag([1 / scale_a, 1 / scale_a, 1])
     from_b = np.diag([scale_b, scale_b, 1])
     if geometry == "homography":
@@ -325,7 +315,7 @@ def _in_photos(
 
 
 def _scaled(homography: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same homography, its last number 1 where it can be."""
+    """The same homography with a last number of 1, if possible."""
     last = homography[2, 2]
     return homography / last if abs(last) > 1e-12 else homography
 
@@ -338,7 +328,7 @@ def _check(geometry: str, ratio: float, threshold: float | None) -> None:
 
 
 Kind = Literal["numbers", "bits", "dense"]
-"""Features of keypoints that are numbers (SIFT, patch networks) or bits, or locations of a map."""
+"""Local features: numbers (SIFT, patch networks), bits, or locations of a dense map."""
 
 SAME_SCENE: dict[tuple[Kind, str], int] = {
     ("numbers", "homography"): 9,
@@ -350,14 +340,14 @@ SAME_SCENE: dict[tuple[Kind, str], int] = {
 }
 """From this many inliers on, two photos show the same scene, by kind of features and geometry.
 
-Photos of different places have matches too, and some of them fit a geometry by chance: at most one
-in 1,000 of such pairs should reach these numbers, which `benchmarks/same_scene.py` measures. Those
-of a homography were measured, with RootSIFT and ORB. Those of a fundamental matrix and of dense
-features, which agree within more pixels and so more often by chance, are cautious choices."""
+At most one in 1,000 pairs of photos of different places should reach these numbers by chance, which
+`benchmarks/same_scene.py` measures. Those of a homography were measured, with RootSIFT and ORB.
+Those of a fundamental matrix and of dense features, whose larger errors make chance matches more
+frequent, are cautious choices."""
 
 
 def scene_threshold(features: LocalFeatures, geometry: str) -> int:
-    """From so many inliers on, a photo with such features shows the same scene as another."""
+    """The number of inliers in `SAME_SCENE` for these features."""
     if features.dense:
         return SAME_SCENE["dense", geometry]
     binary = features.descriptors.dtype == np.uint8
@@ -365,14 +355,14 @@ def scene_threshold(features: LocalFeatures, geometry: str) -> int:
 
 
 def verdict(inliers: int, threshold: int) -> str:
-    """What so many inliers mean, as a sentence begins."""
+    """The verdict as the beginning of a sentence."""
     if inliers >= threshold:
         return f"Likely the same scene: {inliers:,} inliers, threshold {threshold}"
     return f"Not verified as the same scene: {inliers:,} inliers, threshold {threshold}"
 
 
 def compared(inliers: int | None, threshold: int | None) -> str:
-    """The same in a column of results; empty if not verified."""
+    """The verdict in a column of results; empty if not verified."""
     if inliers is None or threshold is None:
         return ""
     if inliers >= threshold:

@@ -1,9 +1,7 @@
-"""How probable it is that a photo shows the same place as a query.
+"""The probability that a photo shows the same place as a query.
 
-A similarity means something else for every model, and a count of matching points says little by
-itself. Logistic regressions turn what is known of a result into a probability: one of its
-similarity and rank, one that also knows how its keypoints match the query's.
-`benchmarks/calibrate.py` fits their weights for a model, on photos of known places, and writes them
+Two logistic regressions per model: one of similarity and rank, one also of how the keypoints match
+the query's. `benchmarks/calibrate.py` fits their weights on photos of known places, and writes them
 to `solar/weights/probabilities.json`.
 """
 
@@ -16,19 +14,19 @@ from functools import cache
 from solar.weights import probabilities
 
 BY_CHANCE = 6
-"""So many inliers photos of different places have, too."""
+"""Photos of different places have up to this many inliers."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """How a photo matches a query, keypoint by keypoint.
+    """How the keypoints of a photo match a query.
 
     Attributes:
         inliers: Matches that fit one geometry.
         matches: All matches.
-        coverage: The share of the area with keypoints that the inliers span, from 0 to 1, in the
-            photo in which it is smaller.
-        threshold: From so many inliers on, the photo shows the same scene; None if nobody says.
+        coverage: The share of the area with keypoints that the inliers span, from 0 to 1, the
+            smaller of both photos'.
+        threshold: With at least this many inliers, the photo shows the same scene; None if unknown.
     """
 
     inliers: int
@@ -44,7 +42,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The weights of a model: of 1, and of each of `seen`."""
+    """The weights of a model: of 1 and of each of `features`."""
 
     similar: tuple[float, ...]
     matched: tuple[float, ...]
@@ -52,32 +50,23 @@ class Calibration:
     def probability(self, score: float, rank: int, evidence: Evidence | None = None) -> float:
         """The probability of a photo with this similarity at this rank, from 1.
 
-        Without `evidence`, which a photo has once it was matched with the query, similarity and
-        rank decide alone.
+        `evidence` is None for a photo that was not matched with the query.
         """
         weights = self.similar if evidence is None else self.matched
-        pairs = zip(weights, (1.0, *seen(score, rank, evidence)), strict=True)
+        pairs = zip(weights, (1.0, *features(score, rank, evidence)), strict=True)
         odds = sum(weight * value for weight, value in pairs)
         return 1 / (1 + math.exp(-min(max(odds, -50.0), 50.0)))
 
 
-def seen(score: float, rank: int, evidence: Evidence | None = None) -> tuple[float, ...]:
-    """What the weights of a calibration are multiplied with, after the constant."""
+def features(score: float, rank: int, evidence: Evidence | None = None) -> tuple[float, ...]:
+    """The inputs of the regression, after the constant."""
     known = (score, math.log(rank))
     if evidence is None:
         return known
-    # Some matches of any two photos fit a geometry: these say nothing.
+    # Some matches of any two photos fit a geometry.
     points = math.log1p(max(evidence.inliers - BY_CHANCE, 0))
     share = evidence.inliers / max(evidence.matches, 1)
     return (*known, points, points * evidence.coverage, points * share)
-
-
-@cache
-def _calibrations() -> dict[str, Calibration]:
-    return {
-        facts["fingerprint"]: Calibration(tuple(facts["similar"]), tuple(facts["matched"]))
-        for facts in probabilities().values()
-    }
 
 
 def calibration_of(fingerprint: object) -> Calibration | None:
@@ -86,6 +75,14 @@ def calibration_of(fingerprint: object) -> Calibration | None:
     An untrusted index may hold a non-string here.
     """
     return _calibrations().get(fingerprint) if isinstance(fingerprint, str) else None
+
+
+@cache
+def _calibrations() -> dict[str, Calibration]:
+    return {
+        facts["fingerprint"]: Calibration(tuple(facts["similar"]), tuple(facts["matched"]))
+        for facts in probabilities().values()
+    }
 
 
 def calibrated_models() -> list[str]:

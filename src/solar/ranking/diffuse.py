@@ -1,19 +1,18 @@
 """Diffusion: similarity spreads along the graph of mutual neighbours.
 
-Two photos of one building from opposite sides look different, but a chain of photos in between
-connects them. Following Iscen et al., "Efficient Diffusion on Region Manifolds", CVPR 2017:
+After Iscen et al., "Efficient Diffusion on Region Manifolds", CVPR 2017:
 
 - the graph joins rows i and j that are among each other's k nearest, with W(i, j) = s(i, j)^gamma;
   it is normalised by the degrees D to S = D^-½ W D^-½;
 - a query puts y(i) = s(i)^gamma on its own nearest rows, the seeds, and the scores f solve
   (I - alpha S) f = y, by conjugate gradients because the matrix is symmetric and positive.
 
-The graph is built once for a collection. For a query only its best rows by plain search take part
-(the paper's truncation), so the cost does not grow with the collection.
+For a query only its best rows by plain search take part (the paper's truncation), so the cost does
+not grow with the collection.
 
 Defaults (k = 50, 10 seeds, gamma = 3, alpha = 0.99, 1000 rows, 20 steps or 1e-6) are those of Yang
 et al., "Efficient Image Retrieval via Decoupling Diffusion into Online and Offline Processing",
-AAAI 2019, and its code, but that k = 50 counts the row itself there: k = 49 is theirs.
+AAAI 2019, and its code, except that its k = 50 counts the row itself: that is k = 49 here.
 """
 
 from dataclasses import dataclass
@@ -46,7 +45,7 @@ class Graph:
 
 
 def rerank(results: SearchResults) -> SearchResults:
-    """Diffuse among the best results of a search: no graph of all photos is needed."""
+    """Diffuse among the best results of a search, on a graph of these."""
     found = results.candidates(TRUNCATE)
     vectors, rows = found.vectors, np.arange(len(found.paths))
     graph = build_graph(len(rows), exact_neighbours(vectors), vectors.__getitem__)
@@ -62,18 +61,10 @@ def build_graph(
     gamma: float = 3.0,
     chunk: int = 1024,
 ) -> Graph:
-    """Search for the neighbours of every row and join the mutual ones.
+    """Search for the `k` neighbours of each of `count` rows, not counting itself; join mutual ones.
 
-    Takes about 60 bytes per row and neighbour meanwhile (3 GB for a million rows at k = 50), and
-    leaves at most 8.
-
-    Args:
-        count: Rows in the index.
-        neighbours: Searches the index.
-        vectors_of: Fetches from it.
-        k: Neighbours of a row, not counting itself. The published code counts it: its 50 are 49.
-        gamma: Power of the similarity.
-        chunk: Rows searched for at a time.
+    `gamma` is the power of the similarity; `chunk` rows are searched for at a time. Takes about 60
+    bytes per row and neighbour meanwhile (3 GB for a million rows at k = 50); the graph at most 8.
     """
     if k < 1:
         raise SolarError(f"A graph cannot be built from {k} neighbours: k must be 1 or more.")
@@ -94,9 +85,9 @@ def mutual_graph(
 
     Args:
         rows: (n, m) neighbours of each of n rows, best first, -1 where there is none. A row in its
-            own list is left out.
-        scores: (n, m). Pairs that score 0 or less are not joined. Where an approximate index scores
-            a pair differently from its two ends, the lower score counts.
+            own list is ignored.
+        scores: (n, m). Pairs that score 0 or less are not joined. Where the two ends of a pair
+            score differently (approximate search), the lower score counts.
         k: Neighbours to use of each list, not counting the row itself.
         gamma: Power of the similarity.
     """
@@ -133,19 +124,18 @@ def diffuse(
     """Rank the results of a plain search again by diffusion among them.
 
     Args:
-        rows: (m,) found for one query, best first; ``TRUNCATE`` of them, or all rows of a small
-            collection. Without the query, where that is in the index.
+        rows: (m,) found for one query, best first, at most ``TRUNCATE``, without the query itself.
         scores: (m,), inner products with the query.
         graph: Of the whole index.
         seeds: How many of the best rows the query is joined with.
         gamma: Power of their similarity to the query.
         alpha: How far similarity spreads, in 0..1; with 0 it stays on the seeds.
-        iterations: Most steps of conjugate gradients.
-        tolerance: Enough, as a fraction of what the query put in.
+        iterations: Maximum steps of conjugate gradients.
+        tolerance: Residual to stop at, as a fraction of that at the start.
 
     Returns:
-        The same rows, best first (-1 and repeats dropped), with their diffused scores. Rows that
-        nothing reached score 0 and keep the order of the plain search at the end.
+        The same rows, best first (-1 and repeats dropped), with their diffused scores. Unreached
+        rows score 0 and come last, in their old order.
 
     Raises:
         SolarError: alpha is not in 0..1 (1 excluded), or a row is not in the graph.
@@ -166,7 +156,7 @@ def diffuse(
 
 
 def _among(graph: Graph, rows: RowNumbers) -> Graph:
-    """The edges between some rows, numbered by their places in ``rows``, as normalised before."""
+    """The edges between some rows, numbered by their places in ``rows``, not normalised again."""
     lengths = graph.starts[rows + 1] - graph.starts[rows]
     ends = np.cumsum(lengths)
     edges = np.arange(lengths.sum()) + np.repeat(graph.starts[rows] - (ends - lengths), lengths)

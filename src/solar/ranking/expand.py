@@ -1,8 +1,6 @@
-"""Expansion: a descriptor is averaged with those of its neighbours.
+"""Query expansion and database-side augmentation: a descriptor is averaged with its neighbours.
 
-A query moves towards what its best matches have in common (query expansion); done to every photo of
-the collection beforehand, it makes single photos steadier (database-side augmentation). Both
-replace a vector x by the unit vector along
+Both replace a vector x, of the query or of every photo of a collection, by the unit vector along
 
     x + Σ w(i) · x(i),   i = 1 … n over the neighbours of x, best first,
 
@@ -15,7 +13,7 @@ and differ in the weights, where s(i) is the inner product of x and x(i):
 - ``"rank"``: w falls in equal steps from 1, for x itself, to 0. Gordo et al., "End-to-end Learning
   of Deep Visual Representations for Image Retrieval", 2017, with n = 20 for augmentation.
 
-Neighbours with a score of 0 or less have no weight: who has no useful neighbour stays as it is.
+Neighbours with a score of 0 or less have no weight; a vector without any other stays as it is.
 """
 
 from dataclasses import dataclass
@@ -37,7 +35,7 @@ NEIGHBOURS: dict[Method, int] = {"average": 9, "alpha": 50, "rank": 20}
 
 # Results to expand a query with: more than any method takes, because some may drop out.
 _RESULTS = 64
-# Results that augmentation compares again; their products with each other grow with the square.
+# Results that augmentation compares again; the cost grows with the square.
 _AUGMENTED = 400
 
 
@@ -52,7 +50,7 @@ def alpha(results: SearchResults) -> SearchResults:
 
 
 def dba(results: SearchResults) -> SearchResults:
-    """Compare the best results again, each augmented with its nearest among them alone."""
+    """Compare the best results again, each augmented with its nearest among them."""
     found = results.candidates(_AUGMENTED)
     rows = np.arange(len(found.paths))
     augmented = augment(rows, exact_neighbours(found.vectors), found.vectors.__getitem__)
@@ -74,7 +72,7 @@ class Weighting:
 
     method: Method = "alpha"
     alpha: float = ALPHA  # the larger, the closer the result to the vector itself
-    n: int | None = None  # how many to use, all if there are fewer; None for as many as usual
+    n: int | None = None  # how many to use, or all if there are fewer; None for `NEIGHBOURS`
 
     def __post_init__(self) -> None:
         if self.method not in NEIGHBOURS:
@@ -108,7 +106,7 @@ class Weighting:
 def expand_query(
     query: Vectors, neighbour_vectors: Vectors, scores: Floats, **weighting: Any
 ) -> Vectors:
-    """Expand one query (d,) with neighbours that are already at hand: (d,), unit norm.
+    """Expand a query (d,) with its neighbours: (d,), unit norm.
 
     Args:
         query: (d,), unit norm.
@@ -125,35 +123,27 @@ def expand_query(
 def augment(
     rows: RowNumbers, neighbours: Neighbours, vectors_of: VectorsOf, **weighting: Any
 ) -> Vectors:
-    """Expand the vectors of rows (m,) with their neighbours in the same index: (m, d), unit norm.
+    """Expand the vectors of rows (m,) with their neighbours, without themselves: (m, d), unit norm.
 
-    The index, which finds a vector itself too (that is left out), is not changed. Neighbours are
-    weighted as for `expand_query`, by ``"rank"`` if not said otherwise.
+    `weighting` is as for `expand_query`, by default ``"rank"``.
     """
     how = Weighting(**{"method": "rank", **weighting})
     own, n = vectors_of(rows), how.count
     if n == 0 or len(rows) == 0:
         return own
     found, scores = neighbours(own, n + 1)
-    # Among equal vectors a row need not come first in its own list, nor be in it at all. Where it
-    # stands it goes, and the rest moves up; else the last, which is one too many, goes.
+    # Among equal vectors a row need not come first in its own list, nor be in it at all. If it is
+    # there, it is removed; otherwise the last one is.
     others = np.argsort(found == rows[:, None], axis=1, kind="stable")[:, :n]
     found = np.take_along_axis(found, others, axis=1)
     scores = np.take_along_axis(scores, others, axis=1)
-    scores[found == rows[:, None]] = 0  # an index of n rows or fewer
-    return _joined(own, found, scores, vectors_of, how)
-
-
-def _joined(
-    own: Vectors, rows: RowNumbers, scores: Floats, vectors_of: VectorsOf, how: Weighting
-) -> Vectors:
-    rows, scores = rows[:, : how.count], scores[:, : how.count]
-    weights = how.weights(np.where(rows < 0, 0, scores))
+    scores[(found == rows[:, None]) | (found < 0)] = 0  # an index of n rows or fewer
+    weights = how.weights(scores)
     # Neighbourhoods overlap: fetching each row once saves most of the reading.
-    distinct, places = np.unique(rows[weights > 0], return_inverse=True)
+    distinct, places = np.unique(found[weights > 0], return_inverse=True)
     if len(distinct) == 0:
         return own
-    index = np.zeros(rows.shape, np.int64)
+    index = np.zeros(found.shape, np.int64)
     index[weights > 0] = places
     fetched = vectors_of(distinct)
     out = np.empty(own.shape, np.float32)
@@ -167,6 +157,6 @@ def _combined(own: Vectors, others: Vectors, weights: NDArray[np.float32]) -> Ve
     """Add (m, k, d) others by (m, k) weights to (m, d) vectors, and make them unit vectors."""
     total = own + np.matmul(weights[:, None], others)[:, 0]
     norm = np.linalg.norm(total, axis=1, keepdims=True)
-    # True scores are positive, so the sum is longer than 1; wrong ones could cancel it.
+    # Scores of true neighbours are positive, so the sum is longer than 1; wrong ones could cancel.
     unit: Vectors = np.where(norm > 1e-6, total / np.maximum(norm, 1e-6), own).astype(np.float32)
     return unit

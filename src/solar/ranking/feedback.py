@@ -1,13 +1,12 @@
-"""Relevance feedback: a query moves towards photos that are right, and away from wrong ones.
+"""Relevance feedback: the query moves towards photos that are right, and away from wrong ones.
 
-Somebody ticks right results and crosses wrong ones; the next search is for the unit vector along
+The user ticks right results and crosses wrong ones; the next search is for the unit vector along
 
     (1 - a) · q + a · mean of the ticked - b · mean of the crossed,
 
 where a is 0 if nothing is ticked (after Rocchio, "Relevance Feedback in Information Retrieval",
-1971, whose weights do not depend on what there is: then crosses alone push the query away from
-what it shows). What has been judged needs no rank any more: ticked photos come first, crossed ones
-last.
+1971, whose weights are constant: crosses alone would push the query away from what it shows).
+Ticked photos are listed first, crossed ones last.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,14 +29,7 @@ class Rocchio:
 def updated(
     query: Vectors, liked: Vectors, unliked: Vectors, weights: Rocchio | None = None
 ) -> Vectors:
-    """The vector to search with once results were judged: (d,), unit norm.
-
-    Args:
-        query: (d,), unit norm.
-        liked: (n, d) of photos that are right; there may be none.
-        unliked: (m, d) of photos that are wrong; there may be none.
-        weights: How much each of them counts.
-    """
+    """The next query (d,), unit norm, from this one and ticked (n, d) and crossed (m, d) photos."""
     if not len(liked) and not len(unliked):
         return query
     weights, total = weights or Rocchio(), query
@@ -46,13 +38,13 @@ def updated(
     if len(unliked):
         total = total - weights.unlike * np.mean(unliked, axis=0)
     norm = float(np.linalg.norm(total))
-    # What is crossed may be the query itself, and cancel it.
+    # A crossed photo may be the query itself, and cancel it.
     return np.asarray(total / norm if norm > 1e-6 else query, np.float32)
 
 
 def arranged(
     liked: Iterable[Hit], found: Sequence[Hit], unliked: Iterable[Hit], count: int
 ) -> list[Hit]:
-    """The first so many of: ticked photos, what was found, crossed photos."""
+    """The first `count` of: ticked photos, found photos, crossed photos."""
     first, last = (sorted(hits, key=lambda hit: -hit.score) for hits in (liked, unliked))
     return [*first, *found, *last][:count]

@@ -1,26 +1,19 @@
-"""What the ranking methods ask of an index: the neighbours of vectors, and the vectors of rows.
+"""What ranking methods need of a collection: the neighbours of vectors, and the vectors of rows."""
 
-Any engine can answer, so no method here needs the whole collection in memory.
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solar.arrays import AnyFloats, RowNumbers, Vectors
+from solar.arrays import AnyFloats, Floats, RowNumbers, Vectors
 from solar.storage import nearest
 
-Floats: TypeAlias = NDArray[np.float32]
-"""Inner products that belong to rows."""
-
 Neighbours: TypeAlias = Callable[[Vectors, int], tuple[RowNumbers, Floats]]
-"""Search: rows (m, k) and scores (m, k) of the k most similar to each of the vectors (m, d), best
-first; an index with fewer rows may give fewer, or fill up with -1."""
+"""Rows (m, k) and scores (m, k) of the k most similar to each of the vectors (m, d), best first; an
+index with fewer rows may give fewer, or pad with -1."""
 
 VectorsOf: TypeAlias = Callable[[RowNumbers], Vectors]
-"""Lookup: the vectors (m, d) of the rows (m,), in their order."""
+"""The vectors (m, d) of the rows (m,), in their order."""
 
 
 def exact_neighbours(database: Vectors) -> Neighbours:
@@ -35,12 +28,9 @@ def exact_neighbours(database: Vectors) -> Neighbours:
 
 
 def nearest_rows(vectors: AnyFloats, device: str | None = None) -> Neighbours:
-    """Search an array (n, d) of any size exactly, mapped or not; ties go to the lower row.
+    """Search an array (n, d) of any size exactly, block by block; ties go to the lower row.
 
-    Args:
-        vectors: Compared block by block.
-        device: `cuda` keeps them in the memory of GPUs. Where there is no room, a sentence says
-            so, and the processor compares them.
+    With the device `cuda`, on GPUs; if they have no room, on the CPU with a warning.
     """
     if device is not None and device.startswith("cuda"):
         return _on_device(vectors, device)
@@ -54,27 +44,24 @@ def _on_device(vectors: AnyFloats, device: str) -> Neighbours:
 
     def search(queries: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
         nonlocal held
-        candidates: Iterable[RowNumbers] | None = None
         if held is not None:
             try:
                 candidates = held.candidates(queries, vectors, k, stamp=["vectors"])
+                return _ranked(queries, vectors, candidates, k)
             except DeviceMemoryError as error:
                 warn_of_fallback(error)
                 held = None
-        if candidates is None:
-            candidates = nearest.scan(queries, vectors, k)
-        return _ranked(queries, vectors, candidates, k)
+        return _ranked(queries, vectors, nearest.scan(queries, vectors, k), k)
 
     return search
 
 
 def _ranked(
-    queries: Vectors, vectors: AnyFloats, candidates: Iterable[RowNumbers], k: int
+    queries: Vectors, vectors: AnyFloats, candidates: RowNumbers, k: int
 ) -> tuple[RowNumbers, Floats]:
     rows = np.full((len(queries), k), -1, np.int64)
     scores = np.zeros((len(queries), k), np.float32)
-    for number, (query, some) in enumerate(zip(queries, candidates, strict=True)):
-        ranked = nearest.rank(query, vectors, some[some >= 0], k)
+    for number, ranked in enumerate(nearest.rank_all(queries, vectors, candidates, k)):
         rows[number, : len(ranked)] = [row for row, _ in ranked]
         scores[number, : len(ranked)] = [score for _, score in ranked]
     return rows, scores
@@ -83,7 +70,7 @@ def _ranked(
 def largest(scores: Floats, k: int) -> RowNumbers:
     """The columns of the k largest scores in each row of (m, n), best first, equal ones by column.
 
-    What would come later is not sorted: with k = 50 of 2,000 a third of the time of a full sort.
+    With k = 50 of 2,000 it takes a third of the time of a full sort.
     """
     if k >= scores.shape[1]:
         return np.argsort(-scores, axis=1, kind="stable").astype(np.int64)
@@ -93,14 +80,14 @@ def largest(scores: Floats, k: int) -> RowNumbers:
     of_likely = np.take_along_axis(scores, likely, axis=1)
     order = np.argsort(-of_likely, axis=1, kind="stable")
     best = np.take_along_axis(likely, order, axis=1).astype(np.int64)
-    # Where others equal the last, a partition chose among them as it liked.
+    # Where others equal the last one, the partition chose any of them.
     tied = np.count_nonzero(scores >= of_likely.min(axis=1, keepdims=True), axis=1) > k
     best[tied] = np.argsort(-scores[tied], axis=1, kind="stable")[:, :k]
     return best
 
 
 def distinct_places(rows: RowNumbers) -> RowNumbers:
-    """Where rows (k,) are named for the first time, ascending; -1 and repeats are left out."""
+    """The places in rows (k,) of first occurrences, ascending, without those of -1."""
     _, first = np.unique(rows, return_index=True)
     places = np.sort(first)
     return places[rows[places] >= 0]

@@ -1,4 +1,4 @@
-"""What a query consists of: photos, each with the box of what is meant in it, and words."""
+"""The parts of a query: photos, each with an optional box, and words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Words:
-    """A text that a query consists of, for models with a text side."""
+    """A text in a query, for models with a text encoder."""
 
     text: str
 
@@ -27,7 +27,7 @@ class Part:
     """A photo of a query, or a box in it.
 
     Attributes:
-        photo: Whatever `Index.search` takes as one query; `Words` for a text.
+        photo: Anything that `Index.search` takes as one query; `Words` for a text.
         box: x1, y1, x2, y2 in pixels of the upright photo; None for the whole photo.
 
     Example:
@@ -40,13 +40,13 @@ class Part:
 
 
 class Together(list[Any]):
-    """Several queries that are searched for by the mean of their vectors."""
+    """Several queries, searched for by the mean of their vectors."""
 
 
 def parts_of(query: Any, box: Box | None = None) -> list[Part]:
-    """The parts of a query: itself, or those of a list; a box goes with a single photo, if any.
+    """The parts of a query, or of a list of them, the box given to the only photo.
 
-    A SolarError if there is none, or a box is given for several, or for a part that has its own.
+    A SolarError if there are no parts, or the box has no single photo without a box of its own.
     """
     given = list(query) if isinstance(query, list | tuple) else [query]
     parts = [one if isinstance(one, Part) else Part(one) for one in given]
@@ -63,9 +63,9 @@ def parts_of(query: Any, box: Box | None = None) -> list[Part]:
 
 
 def with_words(query: Any, text: str | None) -> Any:
-    """A query with a text beside its photos, if there is one; None is a query without photos.
+    """Add a text, if given, to a query, which is None if there are no photos.
 
-    A SolarError if there is neither, or the text is empty.
+    A SolarError if both are missing, or the text is empty.
     """
     if text is None:
         if query is None:
@@ -78,7 +78,7 @@ def with_words(query: Any, text: str | None) -> Any:
 
 
 def shown(parts: Sequence[Part]) -> list[Part]:
-    """The photos among the parts; a SolarError if there are words alone."""
+    """The photos among the parts; a SolarError if there are only words."""
     photos = [part for part in parts if not isinstance(part.photo, Words)]
     if not photos:
         raise SolarError("A text has no points to match: verify a search with a photo.")
@@ -91,7 +91,7 @@ def has_words(parts: Sequence[Part]) -> bool:
 
 
 def mean_vector(vectors: Sequence[Vectors]) -> Vectors:
-    """What several parts are searched for by: the mean of their vectors (dim,), unit norm."""
+    """The mean of vectors (dim,), unit norm; a single one as it is."""
     if len(vectors) == 1:
         return vectors[0]
     return unit(np.mean(vectors, axis=0, dtype=np.float32))
@@ -103,7 +103,7 @@ def unit(vector: Vectors) -> Vectors:
 
 
 def read_files(query: Any) -> Any:
-    """A query whose open files are read: some are looked at twice."""
+    """The query with open files replaced by their content, because some are read twice."""
     if isinstance(query, list | tuple):
         return [read_files(part) for part in query]
     if isinstance(query, Part):
@@ -112,7 +112,7 @@ def read_files(query: Any) -> Any:
         return query
     try:
         data = query.read()
-    except UnicodeDecodeError:  # which only text has
+    except UnicodeDecodeError:  # a file in text mode
         data = ""
     if isinstance(data, str):
         raise SolarError("The query is a file in text mode: open it in binary mode, 'rb'.")
@@ -122,11 +122,11 @@ def read_files(query: Any) -> Any:
 def as_vector(query: Any) -> Vectors | None:
     """A query that is a vector, given as (dim,) or (1, dim); None for anything else.
 
-    Photos are never arrays of floating-point numbers in one row, so that the two differ.
+    A photo is never an array of floats with one row.
     """
     if type(query).__module__.partition(".")[0] == "torch" and hasattr(query, "detach"):
         query = query.detach().cpu().numpy()
-    if not isinstance(query, np.ndarray) or query.dtype.kind != "f":
-        return query if isinstance(query, np.ndarray) and query.ndim == 1 else None
-    row = query[0] if query.ndim == 2 and len(query) == 1 else query
+    if not isinstance(query, np.ndarray):
+        return None
+    row = query[0] if query.dtype.kind == "f" and query.ndim == 2 and len(query) == 1 else query
     return row if row.ndim == 1 else None

@@ -1,7 +1,6 @@
-"""The ways to rank results again, in one table.
+"""The table of re-ranking methods.
 
-`Index.search`, the command line, the web app and its page read it. A new way is a module with a
-function from `SearchResults` to `SearchResults`, and an entry here.
+A new method is a module with a function from `SearchResults` to `SearchResults`, and an entry here.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reranker:
-    """A way to rank results again."""
+    """A re-ranking method."""
 
-    label: str  # what people call it
-    summary: str  # what it does, in one sentence
-    needs: Literal["vectors", "photos"]  # what it looks at; an ASMK index has no vectors
+    label: str
+    summary: str  # one sentence
+    needs: Literal["vectors", "photos"]  # an ASMK index has no vectors
     module: str  # imported when it is first used
     function: str = "rerank"
-    stage: str = ""  # what the web app calls its step, if not as the method is called
+    stage: str = ""  # the web app's name for this step, if not that of the method
 
     def rerank(self, results: SearchResults) -> SearchResults:
         """Rank results again."""
@@ -78,21 +77,20 @@ METHODS: dict[str, Reranker] = {
     ),
 }
 
-
 AUTO = "auto"
-"""Instead of names: what `PhotoIndex.usual` finds possible for a query."""
+"""Instead of names: the methods of `PhotoIndex.default_rerank`."""
 
 
 def chosen(rerank: str | Iterable[str] | None) -> list[str]:
     """The names of methods in their order, each once, from a list or a text with commas."""
-    names = rerank.split(",") if isinstance(rerank, str) else rerank or ()
-    given = [name.strip() for name in names]
-    for name in given:
+    given = rerank.split(",") if isinstance(rerank, str) else rerank or ()
+    names = list(dict.fromkeys(name.strip() for name in given))
+    for name in names:
         if name not in METHODS:
             raise SolarError(
                 f"There is no re-ranking method {name!r}: choose from {', '.join(METHODS)}."
             )
-    return list(dict.fromkeys(given))
+    return names
 
 
 def check_needs(names: Iterable[str], *, vectors: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a re-ranking method is given and gives back: a query, and the photos found for it so far."""
+"""What a re-ranking method takes and returns: a query, and the photos found for it so far."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The best photos with their vectors, best first."""
+    """Photos with their vectors, best first."""
 
     paths: Sequence[str]
     vectors: Vectors  # (n, dim)
@@ -29,30 +29,28 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class SearchResults:
-    """A query and the photos found for it so far.
+    """A query and the photos found for it so far, computed lazily.
 
-    Nothing is computed before somebody asks: a method that fails for want of a library does so
-    before the query is described.
+    A method that lacks a library fails before the query is described.
     """
 
     engine: Storage  # where the photos are; methods that take vectors get an `Engine`
     describe: Callable[[], Any]  # a vector (dim,), or what an index without vectors searches for
-    find: Callable[[Any, int], list[Hit]]  # a plain search: the best so many that may be found
-    photos: Callable[[], Sequence[Part]]  # the query's, files or `Photo`s; complains of vectors
+    find: Callable[[Any, int], list[Hit]]  # a plain search for the k best photos
+    photos: Callable[[], Sequence[Part]]  # the query's, files or `Photo`s; an error for vectors
     k: int = 10  # how many photos are wanted in the end
     head: Sequence[Hit] = ()  # ranked by a method; those of a plain search follow them
-    # By the names of methods: what the caller asks of them, and what they keep between searches.
+    # By the names of methods: their settings, and what they keep between searches.
     settings: Mapping[str, Any] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
-    # What makes probabilities of similarities to the query; None once it was expanded.
+    # Turns similarities to the query into probabilities; None once it was expanded.
     calibration: Calibration | None = None
     similar: bool = True  # whether scores are similarities
 
     @property
     def vector(self) -> Vectors:
-        """What is searched for, (dim,)."""
-        vector: Vectors = self.describe()
-        return vector
+        """The vector of the query, (dim,)."""
+        return cast("Vectors", self.describe())
 
     def best(self, count: int) -> list[Hit]:
         """The best photos, as they are ranked now."""
@@ -61,20 +59,16 @@ class SearchResults:
         return _joined(self.head, self.find(self.describe(), count))[:count]
 
     def rated(self, count: int) -> list[Hit]:
-        """The best photos with their probabilities, where there are any.
-
-        What a method has rated keeps its probability; of the rest none is said to be more probable
-        than a photo before it.
-        """
+        """The best photos with their probabilities, if there are any; see `rated`."""
         return rated(self.best(count), self.rating)
 
     def probable(
         self, hits: Sequence[Hit], least: float, names: Sequence[str], *, calibrated: bool
     ) -> list[Hit]:
-        """Those of the rated hits that are probable enough after the methods with these names.
+        """The rated hits with a probability of `least`, after the methods with these names.
 
-        A SolarError if there are no probabilities, although the index is `calibrated`, or as it is
-        not.
+        A SolarError if there are no probabilities; it says why, which depends on whether the index
+        is `calibrated`.
         """
         if self.rating is not None:
             return [hit for hit in hits if (hit.probability or 0.0) >= least]
@@ -92,7 +86,7 @@ class SearchResults:
 
     @property
     def rating(self) -> Calibration | None:
-        """What makes probabilities of the scores as they are now."""
+        """Turns the current scores into probabilities; None if they are no similarities."""
         return self.calibration if self.similar else None
 
     def similarities(self, count: int) -> list[Hit]:
@@ -100,17 +94,16 @@ class SearchResults:
         if self.similar:
             return self.best(count)
         found = self.candidates(count)
-        pairs = zip(found.paths, found.scores.tolist(), strict=True)
-        return [Hit(path, score) for path, score in pairs]
+        return list(map(Hit, found.paths, found.scores.tolist()))
 
     def candidates(self, count: int) -> Candidates:
         """The best photos and their vectors."""
         hits = self.best(count)
         found = cast("Engine", self.engine).lookup([hit.path for hit in hits])
-        hits = [hit for hit in hits if hit.path in found]  # one may just have been removed
+        hits = [hit for hit in hits if hit.path in found]  # a photo may just have been removed
         rows = [found[hit.path][1] for hit in hits]
         vectors: Vectors = np.reshape(rows, (len(hits), self.engine.spec.dim)).astype(np.float32)
-        # What another method gave as a score need not be a similarity.
+        # The score of another method need not be a similarity.
         scores = vectors @ self.vector if self.head else [hit.score for hit in hits]
         return Candidates([hit.path for hit in hits], vectors, np.asarray(scores, np.float32))
 
@@ -130,14 +123,16 @@ class SearchResults:
 
 
 def rated(hits: Sequence[Hit], calibration: Calibration | None) -> list[Hit]:
-    """Hits, best first, with probabilities; those that have one keep it."""
+    """Hits, best first, with probabilities; those that have one keep it.
+
+    None is more probable than a photo before it.
+    """
     if calibration is None:
         return list(hits)
     most, done = 1.0, []
     for rank, hit in enumerate(hits, 1):
         if hit.probability is None:
-            probability = min(most, calibration.probability(hit.score, rank))
-            hit = replace(hit, probability=probability)
+            hit = replace(hit, probability=min(most, calibration.probability(hit.score, rank)))
         most = min(most, hit.probability or 0.0)
         done.append(hit)
     return done

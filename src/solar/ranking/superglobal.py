@@ -1,7 +1,7 @@
-"""SuperGlobal re-ranking: the best results help to describe each other.
+"""SuperGlobal re-ranking: results are refined with their neighbours and compared again.
 
 After Shao et al., "Global Features are All You Need for Image Retrieval and Reranking", ICCV 2023,
-with the constants of its code, which also settles the steps:
+with the constants and steps of its code:
 
 1. each of the best M = 400 results is averaged with its K = 9 nearest among them, weighted
    β = 0.15 times their similarity, and not made a unit vector again;
@@ -42,14 +42,14 @@ def superglobal(
     Args:
         query: (d,), unit norm.
         rows: (m,) found for it, best first, -1 where there were no more.
-        vectors_of: Fetches from the index; only the first ``top`` rows are fetched.
+        vectors_of: Called for the first ``top`` rows only.
         top: How many results to rank again. The cost grows with its square.
-        neighbours: How many others refine a result; also how many, and one, make the second query.
-        beta: Weight of those others; with 0 results stay as they are.
+        neighbours: K above.
+        beta: β above; with 0 results stay as they are.
 
     Returns:
-        The first ``top`` rows (-1 and repeats dropped), best first, with new scores. These cannot
-        be compared with plain scores: rows beyond ``top`` are to follow in their old order.
+        The first ``top`` rows (-1 and repeats dropped), best first, with new scores, which cannot
+        be compared with plain ones.
     """
     if min(top, neighbours, beta) < 0:
         raise SolarError(
@@ -60,7 +60,7 @@ def superglobal(
         return rows, np.empty(0, np.float32)
     vectors = vectors_of(rows)
     refine = refinement(vectors, neighbours, beta)
-    # Products with a refined vector are refined products: no need to refine all the vectors.
+    # Products with refined vectors are refined products: the vectors themselves are not needed.
     first = refine @ (vectors @ query)
     best = np.argsort(-first, kind="stable")[: neighbours + 1]
     second = refine @ (vectors @ (refine[best] @ vectors).max(axis=0))

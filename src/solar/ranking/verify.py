@@ -1,19 +1,17 @@
-"""Geometric verification: the best photos of a search, matched with the query point by point.
+"""Geometric verification: match the keypoints of the best photos of a search with the query.
 
-A global descriptor says that two photos look alike; keypoints that fit one geometry say that they
-show the same thing. The first `top` photos are matched with the query. Those with enough inliers
-are verified: they show the same scene (`solar.matching.match`).
+The first `top` photos are matched with the query. Those with enough inliers are verified: they show
+the same scene (`solar.matching.match`).
 
 Where the model is calibrated (`solar.ranking.calibration`), the mean of the query and the verified
-photos is searched for (Chum et al., Total Recall, ICCV 2007), and the first of what that finds are
-ordered by how probable it is that they show the same place: by similarity, inliers, coverage and
-share of the matches together. Otherwise, and after another way to re-rank, no second search is
-made; without a calibration verified photos come first, the most inliers ahead, and the others
-follow in the order they had. What was not looked at comes last. So a photo that cannot be verified
-(another side of the house, night) is not thrown below one that nobody checked.
+photos is searched for (Chum et al., Total Recall, ICCV 2007), and the first results of that are
+ordered by the probability that they show the same place, from similarity, inliers, coverage and
+share of the matches. After another re-ranking method there is no second search. Without a
+calibration, verified photos come first, the most inliers ahead, and the others follow in the order
+they had. Photos that were not matched come last, so that a photo that cannot be verified (another
+side of the house, night) stays above unchecked ones.
 
-Features of indexed photos are kept in files (`solar.local.cache`), so that only the first
-search that meets a photo has to look for its keypoints.
+Features of indexed photos are kept in files (`solar.local.cache`).
 """
 
 from __future__ import annotations
@@ -61,16 +59,17 @@ if TYPE_CHECKING:
     from solar.images import Box, Source
 
 
-# Right photos need a few hundred guesses; the rest would go into photos that match nowhere.
+# Right photos need a few hundred guesses; more would be spent on photos that do not match.
 _ITERATIONS = 1000
+
 
 T = TypeVar("T")
 
 FRESH = 20
-"""Of photos without kept features, an automatic verification looks at so many."""
+"""How many photos without kept features an automatic verification describes."""
 
 Find = Callable[[str], "Source | None"]
-"""Where an indexed photo is, by its path; None for one that is nowhere."""
+"""An indexed photo by its path; None if it is missing."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,7 @@ class VerifySettings:
         size: Longest side that photos are reduced to first.
         geometry: What matches must agree on.
         ratio: As for `solar.match`.
-        threshold: Largest error of an inlier in pixels. It is generous, because buildings are not
-            flat.
+        threshold: Largest error of an inlier in pixels; large, because buildings are not flat.
         frames: How patches are cut, see `solar.local.features`.
         backend: What runs a patch network on a CPU, as for `solar.match`.
         fresh: Maximum number of photos per search whose keypoints are computed, the best first;
@@ -109,8 +107,8 @@ class VerifySettings:
     photos: str | Path | None = None
 
     @property
-    def usual(self) -> bool:
-        """Whether photos are matched as those were that probabilities were calibrated on."""
+    def calibrated(self) -> bool:
+        """Whether these are the settings that probabilities were calibrated with."""
         model = None if self.model == DEFAULT else self.model
         free = {name: getattr(self, name) for name in ("top", "inliers", "fresh", "photos")}
         return replace(self, model=model) == VerifySettings(**free)
@@ -122,14 +120,14 @@ class VerifySettings:
 
 
 class Verifier:
-    """Matches queries with photos whose features it keeps in a folder, or nowhere."""
+    """Matches queries with photos, whose features it keeps in the folder `cache`, if given."""
 
     def __init__(
         self, find: Find, cache: str | Path | None, settings: VerifySettings | None = None
     ) -> None:
-        opencv()  # where it is missing, that is told before any work
+        opencv()  # fails before any work if it is missing
         self.settings = settings or VerifySettings()
-        self._find = find
+        self.photo = find
         self._model = local_model(self.settings.model, self.settings.backend)
         names = ("keypoints", "size", "frames")
         self._finding: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
@@ -139,20 +137,16 @@ class Verifier:
         """The features of a query, or of its box; a SolarError if the box misses the photo."""
         return rounded(local_features(photo, self._model, box=box, **self._finding))
 
-    def photo(self, path: str) -> Source | None:
-        """An indexed photo; None where it is not there."""
-        return self._find(path)
-
     def kept(self, path: str) -> LocalFeatures | None:
         """The features of an indexed photo, if the cache has them."""
-        photo = self._find(path) if self.cache else None
+        photo = self.photo(path) if self.cache else None
         return None if photo is None or self.cache is None else self.cache.get(path, photo)
 
     def features(self, path: str) -> LocalFeatures:
-        """The features of an indexed photo, from the cache where it has them."""
+        """The features of an indexed photo, from the cache if it has them."""
         features = self.kept(path)
         if features is None:
-            photo = self._find(path)
+            photo = self.photo(path)
             if photo is None:
                 raise SolarError(f"There is no photo {path}.")
             features = self.query(photo)
@@ -161,12 +155,18 @@ class Verifier:
         return features
 
     def matches(self, query: LocalFeatures, photo: LocalFeatures) -> Matches:
-        """What a photo has in common with a query."""
-        names = ("geometry", "ratio", "threshold")
-        wanted: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
-        wanted |= {"iterations": _ITERATIONS, "descriptor": local_name(self._model)}
-        found = match_features(query, photo, **wanted)
-        least = self.settings.inliers
+        """The matches between a query and a photo."""
+        settings = self.settings
+        found = match_features(
+            query,
+            photo,
+            geometry=settings.geometry,
+            ratio=settings.ratio,
+            threshold=settings.threshold,
+            iterations=_ITERATIONS,
+            descriptor=local_name(self._model),
+        )
+        least = settings.inliers
         return found if least is None else replace(found, threshold=least)
 
     def evidence(self, query: LocalFeatures, photo: LocalFeatures) -> Evidence:
@@ -176,21 +176,18 @@ class Verifier:
         return Evidence(count, len(found.pairs), coverage(found), found.threshold)
 
     def verify(self, queries: Sequence[LocalFeatures], hits: Sequence[Hit]) -> list[Hit]:
-        """Put the verified ones of the first hits ahead; see the top of this module.
-
-        Photos that were matched know their inliers.
-        """
+        """Put verified hits first; see the top of this module."""
         first, others = hits[: self.settings.top], hits[self.settings.top :]
         found = self.matched(queries, [hit.path for hit in first])
-        return [*reordered([_known(hit, found.get(hit.path)) for hit in first]), *others]
+        return [*reordered([_matched(hit, found.get(hit.path)) for hit in first]), *others]
 
     def matched(
         self, queries: Sequence[LocalFeatures], paths: Sequence[str]
     ) -> dict[str, Evidence]:
-        """How indexed photos match, by path; of several queries the best match counts.
+        """How indexed photos match, by path; with several queries the best match counts.
 
-        Photos that are gone or cannot be read are left out, which a warning says unless the search
-        verifies by itself, and so are those beyond `fresh`.
+        Photos beyond `fresh` are left out, and so are those that are missing or unreadable, with a
+        warning unless verification is automatic.
         """
         errors: list[SolarError] = []
 
@@ -201,22 +198,19 @@ class Verifier:
                 errors.append(error)
                 return None
 
-        def compared(photo: LocalFeatures | None) -> Evidence | None:
-            if photo is None:
-                return None
+        def best(photo: LocalFeatures) -> Evidence:
             return max((self.evidence(one, photo) for one in queries), key=lambda one: one.inliers)
 
         with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(paths), 1))) as threads:
-            features = list(threads.map(self.kept, paths))
-            missing = [row for row, one in enumerate(features) if one is None]
+            features = dict(zip(paths, threads.map(self.kept, paths), strict=True))
+            missing = [path for path, kept in features.items() if kept is None]
             missing = missing[: self.settings.fresh]
-            names = [paths[row] for row in missing]
-            for row, one in zip(missing, threads.map(found, names), strict=True):
-                features[row] = one
-            evidence = zip(paths, threads.map(compared, features), strict=True)
-        if errors and self.settings.fresh is None:  # who has not asked need not hear of it
+            features |= zip(missing, threads.map(found, missing), strict=True)
+            known = {path: photo for path, photo in features.items() if photo is not None}
+            evidence = dict(zip(known, threads.map(best, known.values()), strict=True))
+        if errors and self.settings.fresh is None:  # no warning when verification is automatic
             warnings.warn(f"Not verified: {and_more(errors)}", stacklevel=3)
-        return {path: one for path, one in evidence if one is not None}
+        return evidence
 
 
 def coverage(matches: Matches) -> float:
@@ -234,19 +228,17 @@ def _area(points: Floats) -> float:
 
 def reordered(hits: Sequence[Hit]) -> list[Hit]:
     """Hits of the same scene first, most inliers ahead; the rest in the order they have."""
-    verified = [hit for hit in hits if hit.same_scene]
-    others = [hit for hit in hits if not hit.same_scene]
-    return [*sorted(verified, key=lambda hit: -(hit.inliers or 0)), *others]
+    return sorted(hits, key=lambda hit: -(hit.inliers or 0) if hit.same_scene else 0)
 
 
-def _known(hit: Hit, evidence: Evidence | None) -> Hit:
+def _matched(hit: Hit, evidence: Evidence | None) -> Hit:
     if evidence is None:
         return hit
     return replace(hit, inliers=evidence.inliers, threshold=evidence.threshold)
 
 
 def rerank(results: SearchResults) -> SearchResults:
-    """Put photos first that show the same thing as the query; see the top of this module."""
+    """Verify the best photos; see the top of this module."""
     settings = results.settings.get("verify") or VerifySettings()
     verifier = kept_verifier(results.engine, settings, results.kept)
     queries = [
@@ -255,8 +247,7 @@ def rerank(results: SearchResults) -> SearchResults:
         else verifier.query(part.photo, box=part.box)
         for part in results.photos()
     ]
-    # A calibration knows what RootSIFT and these settings find.
-    calibration = results.calibration if settings.usual else None
+    calibration = results.calibration if settings.calibrated else None
     count = max(results.k, settings.top)
     if calibration is None:
         hits = verifier.verify(queries, results.best(count))
@@ -271,13 +262,13 @@ def _most_probable(
     queries: Sequence[LocalFeatures],
     hits: Sequence[Hit],
 ) -> list[Hit]:
-    """Hits, as many as are given, by their probability; see the top of this module."""
+    """As many hits by their probability; see the top of this module."""
     calibration, top = results.calibration, verifier.settings.top
     assert calibration is not None
     evidence = verifier.matched(queries, [hit.path for hit in hits[:top]])
     similar = {hit.path: hit.score for hit in hits}
     right = [path for path, one in evidence.items() if one.same_scene]
-    if right and not results.head:  # nobody has ranked otherwise before
+    if right and not results.head:  # not after another re-ranking method
         engine = cast("Engine", results.engine)
         rows = {path: vector for path, (_, vector) in engine.lookup(right).items()}
         vector, own = together(results.vector, rows)
@@ -291,25 +282,22 @@ def _most_probable(
         similar |= {path: float(row @ results.vector) for path, (_, row) in unknown.items()}
     rated = [
         replace(
-            _known(Hit(hit.path, similar.get(hit.path, hit.score)), evidence.get(hit.path)),
+            _matched(Hit(hit.path, similar.get(hit.path, hit.score)), evidence.get(hit.path)),
             probability=calibration.probability(hit.score, rank, evidence.get(hit.path)),
         )
         for rank, hit in enumerate(hits, 1)
     ]
     first = sorted(rated[:top], key=lambda hit: -(hit.probability or 0.0))
-    least = first[-1].probability if first else None
-    # What was not looked at comes after what was, and is no more probable.
-    return [*first, *(replace(one, probability=_lesser(one, least)) for one in rated[top:])]
-
-
-def _lesser(hit: Hit, least: float | None) -> float:
-    return min(hit.probability or 0.0, 1.0 if least is None else least)
+    # Photos that were not matched come after those that were, and are no more probable.
+    least = (first[-1].probability or 0.0) if first else 1.0
+    rest = [replace(hit, probability=min(hit.probability or 0.0, least)) for hit in rated[top:]]
+    return [*first, *rest]
 
 
 def together(query: Vectors, verified: Mapping[T, Vectors]) -> tuple[Vectors, dict[T, float]]:
-    """The mean of a query (dim,) and verified photos, of unit norm, and how similar these are.
+    """The mean of a query (dim,) and verified photos, of unit norm, and their similarities to it.
 
-    Each of them is compared with the mean of the query and the others: none speaks for itself.
+    Each photo is compared with the mean of the query and the other photos, without itself.
     """
     total: Vectors = np.stack([query, *verified.values()]).sum(axis=0)
     own = {name: float(unit(total - row) @ row) for name, row in verified.items()}
@@ -317,7 +305,7 @@ def together(query: Vectors, verified: Mapping[T, Vectors]) -> tuple[Vectors, di
 
 
 def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:
-    """What verifies the photos of an index, made once, as it may have a network to load."""
+    """`index_verifier`, made once, as it may have a network to load."""
     verifier: Verifier | None = kept.get("verify")
     if verifier is None or verifier.settings != settings:
         verifier = kept["verify"] = index_verifier(engine, settings)
@@ -325,10 +313,7 @@ def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any
 
 
 def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
-    """What verifies the photos of an index, and keeps features in its folder.
-
-    Those of an index on a server are kept in the user's cache.
-    """
+    """The verifier of an index: keeps features in its folder, or in the user's cache for Milvus."""
     roots = engine.roots.moved_to(settings.photos)
     if not roots:
         raise SolarError(
@@ -353,10 +338,10 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
 
 
 def find_features(engine: Storage) -> Iterator[str]:
-    """Find and keep the features of every photo of an index, so that no search has to.
+    """Find and keep the features of every photo of an index, in advance of searches.
 
-    Yields the paths of photos as they are done; one that is gone or damaged is passed over. A
-    SolarError where OpenCV is not installed, or the index does not know where its photos are.
+    Yields the paths of photos as they are done; missing or damaged ones are skipped. A SolarError
+    if OpenCV is not installed, or the index does not know where its photos are.
     """
     verifier = index_verifier(engine, VerifySettings())
 
@@ -371,7 +356,7 @@ def find_features(engine: Storage) -> Iterator[str]:
 
 
 def kept_features(engine: Storage) -> dict[str, int]:
-    """Facts about the features that an index keeps, for `solar index info`."""
+    """Count and bytes of the features that an index keeps, for `solar index info`."""
     folder = own_folder(engine)
     if folder is None:
         return {}
@@ -380,7 +365,7 @@ def kept_features(engine: Storage) -> dict[str, int]:
 
 
 def forget_removed(engine: Storage) -> None:
-    """Delete the features of photos that an index holds no more."""
+    """Delete kept features of photos that are no longer indexed."""
     folder = own_folder(engine)
     if folder is not None:
         forget_others(folder, (photo.path for photos in engine.photos() for photo in photos))

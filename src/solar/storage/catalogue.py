@@ -1,8 +1,8 @@
 """The metadata of an index in a folder: which photo has which row, in SQLite.
 
-It is the one place where a change becomes true. Files beside it are written first and named here
-in the same transaction as the photos they belong to, so that a crash leaves the old version or the
-new one. Readers see the version that was the latest when they began.
+Files beside it are written first and named here in the same transaction as the photos that they
+belong to, so that a crash leaves the old version or the new one. Readers see the version that was
+the latest when they began.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ CREATE TABLE places (
 CREATE INDEX places_by_latitude ON places (latitude) WHERE latitude IS NOT NULL;
 """
 _KNOWN = frozenset(" ".join(statement.split()) for statement in _SCHEMA.split(";"))
-"""What the file may consist of."""
+"""The only statements that the schema of a file may contain."""
 
 
 def is_index(folder: Path) -> bool:
@@ -80,8 +80,8 @@ class Metadata:
     @contextlib.contextmanager
     def reading(self) -> Iterator[View]:
         """Look at the latest version, which stays the same until the end of the block."""
-        # Every search comes here, after codes have passed through the processor's cache, so that
-        # each call more is read from memory: one `with` less gains 1 % of a compressed search.
+        # Every search comes here with a cold processor cache: one `with` less gains 1 % of a
+        # compressed search.
         try:
             try:
                 connection = self._idle.pop()
@@ -100,9 +100,9 @@ class Metadata:
 
     @contextlib.contextmanager
     def snapshot(self, load: Callable[[View, Version], T]) -> Iterator[tuple[View, T]]:
-        """The latest version, and what `load` makes of the files that it names.
+        """The latest version, and its files as opened by `load`.
 
-        Where one is missing, `load` raises FileNotFoundError, and this a SolarError.
+        A SolarError if `load` raises a FileNotFoundError although the version is still the latest.
         """
         missing = None
         while True:
@@ -125,36 +125,39 @@ class Metadata:
     def writing(self, *, create: bool = False) -> Iterator[View]:
         """Change the metadata: everything in the block becomes true at its end, or nothing.
 
-        A SolarError if another writer is at work, or the disk is full or read-only.
+        A SolarError if another process is writing, or the disk is full or read-only.
         """
         busy = f"Another process is writing to {self._folder}: try again when it is done."
-        with _explaining(self._folder), locked(self._folder / LOCK, busy):
-            connection = self._connect("mode=rwc" if create else "mode=rw")
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("PRAGMA foreign_keys = ON")
-                connection.execute("BEGIN IMMEDIATE")
-                view = View(connection)
-                if create and not view.format():
-                    for statement in _SCHEMA.split(";")[:-1]:
-                        view.execute(statement)
-                    view.execute(f"PRAGMA user_version = {FORMAT}")
-                yield view
-                connection.commit()
-                for action in view.afterwards:
-                    action()
-            except OSError as error:
-                raise unwritable(self._folder, error) from error
-            finally:
-                connection.rollback()
-                connection.close()
+        try:
+            with locked(self._folder / LOCK, busy):
+                connection = self._connect("mode=rwc" if create else "mode=rw")
+                try:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    connection.execute("PRAGMA synchronous = FULL")
+                    connection.execute("PRAGMA foreign_keys = ON")
+                    connection.execute("BEGIN IMMEDIATE")
+                    view = View(connection)
+                    if create and not view.format():
+                        for statement in _SCHEMA.split(";")[:-1]:
+                            view.execute(statement)
+                        view.execute(f"PRAGMA user_version = {FORMAT}")
+                    yield view
+                    connection.commit()
+                    for action in view.afterwards:
+                        action()
+                finally:
+                    connection.rollback()
+                    connection.close()
+        except OSError as error:
+            raise unwritable(self._folder, error) from error
+        except _COMPLAINTS as error:
+            raise _explained(self._folder, error) from error
 
     @cached_property
     def facts(self) -> tuple[DescriptorSpec, str]:
         """How photos were described, and the kind of index, which never change.
 
-        A SolarError if there is no index, or it is unfinished, damaged or of another format.
+        A NoIndexError if there is none, a SolarError if it is damaged or of another format.
         """
         place = self._folder
         if not is_index(place):
@@ -174,7 +177,7 @@ class Metadata:
         return facts
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         while self._idle:
             self._idle.pop().close()
 
@@ -186,26 +189,17 @@ class Metadata:
             isolation_level=None,
             check_same_thread=False,  # handed from thread to thread, never shared
         )
-        # The file may be a stranger's: nothing in it may run, and its pages are looked at twice.
+        # The file may be untrusted: nothing in it may run, and pages are checked.
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         return connection
 
 
 def _readable(folder: Path) -> str:
-    """How to open the file for reading, also in a folder where nothing can be written."""
+    """The URI parameter that opens the file for reading, also in a read-only folder."""
     if os.access(folder, os.W_OK):
         return "mode=rw"
     return "mode=ro" if (folder / f"{FILE}-wal").exists() else "immutable=1"
-
-
-@contextlib.contextmanager
-def _explaining(folder: Path) -> Iterator[None]:
-    """Turn what SQLite and the disk complain about into a sentence."""
-    try:
-        yield
-    except _COMPLAINTS as error:
-        raise _explained(folder, error) from error
 
 
 def _explained(folder: Path, error: Exception) -> SolarError:

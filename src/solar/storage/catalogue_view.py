@@ -17,13 +17,11 @@ from solar.errors import SolarError
 from solar.files import is_text
 from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts
-from solar.storage import places_table
 from solar.storage.conditions import Where
-from solar.storage.geo import Area
-from solar.storage.places_table import place_of
+from solar.storage.geo import Area, NoPositionsError
 from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
 
-_CODES = "sketch"  # what the file calls the names of codes
+_CODES = "sketch"  # the name of `Version.codes` in the file
 FILES = re.compile(r"|vectors-\d+\.f(32|16)|sketch-\d+-\d+\.faiss|postings-\d+-\d+\.npy")
 """What a version may name: files of its own folder, or nothing."""
 _CONDITIONS = {
@@ -32,14 +30,13 @@ _CONDITIONS = {
     **{(name, r): f"{name} {r} ?" for name in ("width", "height", "taken") for r in (">=", "<")},
 }
 
-
 _Row = tuple[Any, ...]
-"""A row, and the facts of its photo in their order; its sum is that of this tuple's `repr`."""
+"""A row and the fields of its photo, in order; its sum is that of this tuple's `repr`."""
 
 
 @dataclass(frozen=True)
 class CodesFile:
-    """A file of codes or postings, which covers so many rows."""
+    """A file of codes or postings, and how many rows it covers."""
 
     name: str
     rows: int
@@ -48,13 +45,13 @@ class CodesFile:
 
 @dataclass(frozen=True)
 class Version:
-    """What one committed version consists of, besides its photos."""
+    """One committed version, besides its photos."""
 
     number: int = 0  # counts commits
-    rows: int = 0  # of the vectors file, those of removed photos included
-    photos: int = 0  # that can be found
+    rows: int = 0  # of the vectors file, with those of removed photos
+    photos: int = 0
     vectors: str = ""  # name of the vectors file
-    codes: tuple[CodesFile, ...] = ()  # which cover the first rows, one after the other
+    codes: tuple[CodesFile, ...] = ()  # they cover the first rows, one after the other
 
     @property
     def coded_rows(self) -> int:
@@ -69,7 +66,7 @@ class View:
         self.execute = connection.execute
         self.executemany = connection.executemany
         self.afterwards: list[Callable[[], None]] = []
-        """What a writer does once its changes are true."""
+        """What a writer calls after its commit."""
 
     def format(self) -> int:
         """The format of the metadata; 0 while no index was finished here."""
@@ -118,7 +115,7 @@ class View:
         """The rows of the photos that satisfy every condition, ascending."""
         areas = [c.value for c in where if isinstance(c.value, Area)]
         with parsing():
-            found = [places_table.within(self.execute, area) for area in areas]
+            found = [self._within(area) for area in areas]
         plain = [(c, c.value) for c in where if not isinstance(c.value, Area)]
         if plain:
             conditions = " AND ".join(_CONDITIONS[c.field, c.relation] for c, _ in plain)
@@ -127,9 +124,31 @@ class View:
         return reduce(np.intersect1d, found[1:], np.sort(found[0]))
 
     def where_and_when(self) -> dict[str, Any]:
-        """How many photos have a time, a position or a camera, and from where to where."""
-        with parsing():
-            return places_table.where_and_when(self.execute)
+        """How many photos have a time, a position or a camera, and the ranges of these."""
+        count, *times = self.execute(
+            "SELECT count(taken), min(taken), max(taken) FROM photos"
+        ).fetchone()
+        positions, cameras, south, north, west, east = self.execute(
+            "SELECT count(latitude), count(camera), min(latitude), max(latitude), "
+            "min(longitude), max(longitude) FROM places"
+        ).fetchone()
+        facts: dict[str, Any] = {}
+        facts |= {"with_time": count, "with_position": positions, "with_camera": cameras}
+        facts |= {"taken": times} if count else {}
+        facts |= {"latitude": [south, north], "longitude": [west, east]} if positions else {}
+        return facts
+
+    def _within(self, area: Area) -> RowNumbers:
+        """The rows of the photos taken in an area; a SolarError if no photo has a position."""
+        found = self.execute(
+            "SELECT row, latitude, longitude FROM places WHERE latitude BETWEEN ? AND ?",
+            area.latitudes,
+        ).fetchall()
+        known = "SELECT row FROM places WHERE latitude IS NOT NULL LIMIT 1"
+        if not found and self.execute(known).fetchone() is None:
+            raise NoPositionsError
+        rows = np.array([row for row, *_ in found], np.int64)
+        return rows[area.holds([position for _, *position in found])]
 
     def paths(self, rows: Iterable[int]) -> dict[int, str]:
         """The paths of some rows; a SolarError if one has no photo, or it is damaged."""
@@ -156,38 +175,25 @@ class View:
         return self.execute("SELECT first, rows, sha256 FROM blocks ORDER BY first").fetchall()
 
     def problems(self) -> list[str]:
-        """What is wrong with the metadata, whether SQLite itself finds it or their sums do."""
+        """What is wrong with the metadata, by SQLite's own checks and by the sums."""
         damage = [text for (text,) in self.execute("PRAGMA integrity_check(5)") if text != "ok"]
         strays = self.execute("PRAGMA foreign_key_check").fetchall()
         damage += [f"{len(strays)} facts belong to no photo"] if strays else []
         try:
-            damage += self._row_problems()
-            for _ in self.batches(4096):  # which compares the sum of every row
+            version, photos = self.version(), self.rows()
+            rows = np.sort(np.concatenate([photos, self.removed()]))
+            if len(photos) != version.photos:
+                damage.append(f"it has {len(photos)} photos and should have {version.photos}")
+            elif not np.array_equal(rows, np.arange(version.rows)):
+                damage.append(f"its photos do not match its {version.rows} rows")
+            for _ in self.batches(4096):  # compares the sum of every row
                 pass
         except DamageError as error:
             damage.append(error.what)
         return damage
 
-    def _row_problems(self) -> list[str]:
-        """Every row belongs to one photo, or was removed."""
-        version, photos = self.version(), self.rows()
-        if len(photos) != version.photos:
-            return [f"it has {len(photos)} photos and should have {version.photos}"]
-        rows = np.sort(np.concatenate([photos, self.removed()]))
-        if not np.array_equal(rows, np.arange(version.rows)):
-            return [f"its photos do not match its {version.rows} rows"]
-        return []
-
-    def check_whole(self) -> None:
-        """Raise a DamageError if anything is wrong with the metadata."""
-        for problem in self.problems():
-            raise DamageError(problem)
-
     def check_schema(self, known: frozenset[str]) -> None:
-        """Refuse a file that consists of anything else than our tables: nobody made it for us.
-
-        Views, triggers and expressions of a stranger could run for ever.
-        """
+        """Refuse a file with other tables, views or triggers: untrusted SQL could run forever."""
         for kind, sql in self.execute("SELECT type, sql FROM sqlite_master"):
             if sql is not None and " ".join(str(sql).split()) not in known:
                 raise SolarError(f"The metadata contain a {kind} that solar did not create.")
@@ -201,9 +207,9 @@ class View:
         self._fact("skipped", {})
 
     def amend(self, change: Amendment) -> None:
-        """Rename photos, note what their files are now, and where they are."""
+        """Store renamed paths, stamps, EXIF facts, roots and skipped files."""
         rows = {photo.path: row for row, photo in self.find(list(change.renamed))}
-        # Over names that no file has, so that two photos can take each other's.
+        # By way of names that no file has, so that two photos can swap theirs.
         self.executemany(
             "UPDATE photos SET path = char(1) || row WHERE row = ?",
             [[row] for row in rows.values()],
@@ -215,8 +221,7 @@ class View:
         known = "path IN (SELECT value FROM json_each(?))"
         self._sum(known, json.dumps(list(change.renamed.values()), ensure_ascii=False))
         self._stamp((row, change.stamps[p.path]) for row, p in self.find(list(change.stamps)))
-        facts = [(row, change.facts[p.path]) for row, p in self.find(list(change.facts))]
-        places_table.tell(self.executemany, facts)
+        self._locate((row, change.facts[p.path]) for row, p in self.find(list(change.facts)))
         self._sum(known, json.dumps([*change.stamps, *change.facts], ensure_ascii=False))
         if change.roots is not None:
             self._fact("roots", change.roots.stored())
@@ -224,14 +229,14 @@ class View:
             self._fact("skipped", change.skipped)
 
     def set_version(self, version: Version) -> None:
-        """Say what the version being written consists of."""
+        """Record the version being written."""
         facts = asdict(version)
         self._fact("version", {_CODES: facts.pop("codes"), **facts})
 
     def put(self, photos: Sequence[Photo], first: int) -> int:
-        """Give photos the rows from `first` on, and say how many were there already.
+        """Give photos the rows from `first` on; returns how many photos they replace.
 
-        A path may occur once in `photos`; a photo that had it before is removed.
+        A path may occur once in `photos`.
         """
         for photo in photos:
             if not is_text(photo.path):
@@ -247,20 +252,19 @@ class View:
             [(tag, row) for row, photo in rows for tag in photo.tags],
         )
         self._stamp((row, photo.stamp) for row, photo in rows if photo.stamp is not None)
-        facts = [(row, ExifFacts(None, p.position, p.camera)) for row, p in rows]
-        places_table.tell(self.executemany, facts)
+        self._locate((row, ExifFacts(None, p.position, p.camera)) for row, p in rows)
         self._sum("row >= ?", first)
         return replaced
 
     def drop(self, paths: Sequence[str]) -> int:
-        """Remove the photos of those paths that are indexed, and say how many those were."""
+        """Remove the photos of those paths that are indexed; returns how many."""
         rows = [[row] for row, _ in self.find(paths)]
         self.executemany("INSERT INTO removed (row) VALUES (?)", rows)
         self.executemany("DELETE FROM photos WHERE row = ?", rows)
         return len(rows)
 
     def add_block(self, first: int, rows: int, sha256: str) -> None:
-        """Record a stretch that was written to the vectors file at once."""
+        """Record rows that were written to the vectors file at once."""
         self.execute("INSERT INTO blocks VALUES (?, ?, ?)", [first, rows, sha256])
 
     def renumber(self) -> None:
@@ -270,7 +274,7 @@ class View:
             "FROM photos"
         )
         self.execute("CREATE UNIQUE INDEX temp.moved_by_old ON moved (old)")
-        # Over the negative numbers, so that no row meets another on its way.
+        # By way of negative numbers, so that no two rows collide.
         self.execute("UPDATE photos SET row = -(SELECT new FROM moved WHERE old = row)")
         self.execute("UPDATE photos SET row = -row - 1")
         self.execute("DROP TABLE temp.moved")
@@ -279,7 +283,7 @@ class View:
         self._sum("row >= 0")
 
     def _sum(self, condition: str, *values: str | int) -> None:
-        """Note the sums of some rows as they are now."""
+        """Store the sums of some rows."""
         rows = [(row[0], _sum_of(row)) for row, _ in self._read(condition, *values)]
         self.executemany("INSERT OR REPLACE INTO sums VALUES (?, ?)", rows)
 
@@ -287,6 +291,21 @@ class View:
         self.executemany(
             "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)",
             [(row, *stamp) for row, stamp in stamps],
+        )
+
+    def _locate(self, facts: Iterable[tuple[int, ExifFacts]]) -> None:
+        """Store times, positions and cameras, by row; what is None stays as it was."""
+        known = [(row, *(f.position or (None, None)), f.camera, f.taken) for row, f in facts]
+        self.executemany(
+            "INSERT INTO places VALUES (?, ?, ?, ?) ON CONFLICT (row) DO UPDATE SET "
+            "latitude = ifnull(excluded.latitude, latitude), "
+            "longitude = ifnull(excluded.longitude, longitude), "
+            "camera = ifnull(excluded.camera, camera)",
+            [fact[:4] for fact in known if any(value is not None for value in fact[1:4])],
+        )
+        self.executemany(
+            "UPDATE photos SET taken = ? WHERE row = ?",
+            [(taken, row) for row, *_, taken in known if taken is not None],
         )
 
     def _read_fact(self, name: str) -> str | None:
@@ -307,20 +326,20 @@ class View:
         return np.fromiter((row for (row,) in self.execute(sql, values)), np.int64)
 
     def _photos(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
-        """Rows and photos; a DamageError if one is not what was written."""
-        return [(row[0], Photo(*row[1:])) for row in self._checked(condition, *values)]
+        return [(row, Photo(*facts)) for row, *facts in self._checked(condition, *values)]
 
     def _checked(self, condition: str, *values: str | int) -> list[_Row]:
         """Rows; a DamageError if one is not what was written."""
-        found = self._read(condition, *values)
-        for row, stored in found:
+        rows = []
+        for row, stored in self._read(condition, *values):
             if stored != _sum_of(row):
                 raise DamageError(f"the row of {row[1]!r}")
-        return [row for row, _ in found]
+            rows.append(row)
+        return rows
 
     def _read(self, condition: str, *values: str | int) -> list[tuple[_Row, int | None]]:
-        """Rows, and the sums that were noted of them."""
-        # In one statement, and without a Photo of each row: every search pays for this.
+        """Rows and their stored sums."""
+        # One statement, and no Photo per row: every search pays for this.
         found = self.execute(
             "SELECT row, path, width, height, taken, "
             "(SELECT json_group_array(tag) FROM tags WHERE tags.row = photos.row), "
@@ -329,13 +348,13 @@ class View:
             f"WHERE {condition}",
             values,
         )
-        return [
-            (
-                (row, path, *size, _tags_of(tags), taken, _stamp_of(stamp), *place_of(*place)),
-                stored,
-            )
-            for row, path, *size, taken, tags, stored, place, stamp in map(_grouped, found)
-        ]
+        rows = []
+        for row, path, width, height, taken, tags, stored, north, east, camera, *stamp in found:
+            words = tuple(json.loads(tags)) if tags != "[]" else ()
+            position = None if north is None or east is None else (north, east)
+            facts = (path, width, height, words, taken, _stamp_of(stamp), position, camera)
+            rows.append(((row, *facts), stored))
+        return rows
 
 
 @lru_cache(maxsize=16)
@@ -345,15 +364,14 @@ def _roots_of(stored: str | None) -> Roots:
 
 @lru_cache(maxsize=16)
 def _version_of(stored: str | None) -> Version:
-    """A version from what is stored of it, which every search reads."""
     with parsing():
         facts = json.loads(stored or "")
         codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
         version = Version(**facts, codes=codes)
         names = [version.vectors, *(part.name for part in codes)]
-        # They may be a stranger's: none may lead out of the folder.
+        # The file may be untrusted: no name may lead out of the folder.
         if not all(FILES.fullmatch(name) for name in names):
-            raise ValueError("a file that is none of its own")
+            raise ValueError("a file outside the index")
         return version
 
 
@@ -371,22 +389,13 @@ class DamageError(SolarError):
 
 @contextlib.contextmanager
 def parsing() -> Iterator[None]:
-    """Turn what fails in the block, in which facts are read, into a DamageError."""
+    """Turn errors of reading facts into a DamageError."""
     try:
         yield
     except SolarError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamageError(str(error) or type(error).__name__) from error
-
-
-def _grouped(found: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What was read of a row, with its place and its stamp as one value each."""
-    return *found[:7], found[7:10], found[10:]
-
-
-def _tags_of(found: str) -> tuple[str, ...]:
-    return tuple(json.loads(found)) if found != "[]" else ()
 
 
 def _stamp_of(found: Sequence[Any]) -> Stamp | None:

@@ -1,6 +1,6 @@
-"""What indices in folders share, of vectors or of local features: metadata and one writer.
+"""What indexes in folders share, of vectors or of local features: metadata and one writer.
 
-A change is made inside one transaction of the metadata, so that it becomes true as a whole.
+Every change is one transaction of the metadata.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from solar.errors import SolarError
 from solar.files import file_digest, make_folder
 from solar.images import Roots, Stamp
 from solar.storage.catalogue import FILE, Metadata
-from solar.storage.catalogue_view import Version, View
+from solar.storage.catalogue_view import DamageError, Version, View
 from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
 
-# Photos whose metadata are checked whole before the first search; of more, the rows it reads.
+# Up to this many photos, metadata are checked whole before the first search; beyond, row by row.
 _CHECKED_AT_ONCE = 4096
 
 
 class FolderWriter(ABC):
-    """One change to the index in a folder; it becomes true when the view's transaction does."""
+    """One change to the index in a folder, inside the view's transaction."""
 
     patterns: ClassVar[Sequence[str]]
-    """Of the files beside the metadata that a version may name."""
+    """Glob patterns of the files that a version may name."""
 
     def __init__(self, folder: Path, view: View) -> None:
         self._folder, self._view = folder, view
@@ -38,7 +38,7 @@ class FolderWriter(ABC):
 
     @abstractmethod
     def compact(self) -> None:
-        """Write anew what holds removed photos."""
+        """Rewrite files that hold removed photos."""
 
     def remove(self, paths: Sequence[str]) -> int:
         """Remove photos; a SolarError names the first that is not indexed."""
@@ -62,7 +62,7 @@ class FolderWriter(ABC):
         self._view.set_version(self._version)
 
     def _sweep(self) -> None:
-        """Delete files that the version does not name; they were replaced, or a kill left them."""
+        """Delete files that the version does not name: replaced, or left by a killed writer."""
         named = {self._version.vectors, *(part.name for part in self._version.codes)}
         for file in (file for pattern in self.patterns for file in self._folder.glob(pattern)):
             if file.name not in named:
@@ -72,16 +72,11 @@ class FolderWriter(ABC):
 
 @dataclass(frozen=True)
 class FolderState:
-    """One committed version with its files open.
-
-    Attributes:
-        roots: Where its photos are.
-        removed: The rows of removed photos, ascending.
-    """
+    """One committed version with its files open."""
 
     version: Version
     roots: Roots
-    removed: RowNumbers
+    removed: RowNumbers  # the rows of removed photos, ascending
 
 
 S = TypeVar("S", bound=FolderState)
@@ -91,7 +86,6 @@ class FolderStorage(ABC, Generic[S]):
     """Photos in a folder; see `Storage` of `solar.storage.protocol`."""
 
     engine: ClassVar[str]
-    """What `info` calls it."""
 
     def __init__(
         self, folder: Path, spec: DescriptorSpec, metadata: Metadata | None = None
@@ -106,7 +100,7 @@ class FolderStorage(ABC, Generic[S]):
 
     @property
     def version(self) -> int:
-        """A number that grows with every change, whoever made it; cheap to ask for."""
+        """A number that grows with every change by any process; cheap to ask for."""
         with self._metadata.reading() as view:
             return view.version().number
 
@@ -118,17 +112,17 @@ class FolderStorage(ABC, Generic[S]):
 
     @property
     def roots_seen(self) -> Roots:
-        """Where the photos were when they were last searched or looked at."""
+        """Where the photos were when the index was last searched, without reading again."""
         state = self._latest
         return self.roots if state is None else state.roots
 
     def stamps(self) -> dict[str, Stamp | None]:
-        """What the file of every photo was when it was described, by path."""
+        """The stamp of every photo, by path."""
         with self._metadata.reading() as view:
             return view.stamps()
 
     def skipped(self) -> dict[str, Skipped]:
-        """Files that the latest look at the roots left out."""
+        """Files that were left out at the latest build or sync."""
         with self._metadata.reading() as view:
             return view.skipped()
 
@@ -139,12 +133,12 @@ class FolderStorage(ABC, Generic[S]):
                 self._writer(view).amend(change)
 
     def find(self, paths: Sequence[str]) -> dict[str, Photo]:
-        """What is known of photos, by path; unknown paths are left out."""
+        """Photos by path; unknown paths are left out."""
         with self._metadata.reading() as view:
             return {photo.path: photo for _, photo in view.find(paths)}
 
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
-        """What is known of every photo, ascending by row."""
+        """All photos, ascending by row."""
         with self._metadata.reading() as view:
             for batch in view.batches(rows):
                 yield [photo for _, photo in batch]
@@ -155,7 +149,7 @@ class FolderStorage(ABC, Generic[S]):
             return self._writer(view).remove(paths)
 
     def compact(self) -> None:
-        """Write anew what holds removed photos, and what speeds searches up."""
+        """Rewrite files that hold removed photos, and codes."""
         with self._metadata.writing() as view:
             self._writer(view).compact()
 
@@ -175,7 +169,7 @@ class FolderStorage(ABC, Generic[S]):
         return facts | self._facts(state, files) | known
 
     def check(self) -> list[str]:
-        """Read everything, recompute every checksum, and return one sentence a problem."""
+        """Read everything, recompute every checksum, and return one sentence per problem."""
         try:
             with self._metadata.snapshot(self._state) as (view, state):
                 return [
@@ -186,13 +180,13 @@ class FolderStorage(ABC, Generic[S]):
             return [str(error)]
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close the files."""
         self._latest = None
         self._metadata.close()
 
     @abstractmethod
     def _writer(self, view: View) -> FolderWriter:
-        """What makes one change."""
+        """Start one change."""
 
     @abstractmethod
     def _load(self, view: View, version: Version) -> S:
@@ -210,12 +204,13 @@ class FolderStorage(ABC, Generic[S]):
         state = self._latest
         if state is None or (state.version is not version and state.version != version):
             if version.photos <= _CHECKED_AT_ONCE:
-                view.check_whole()
+                for problem in view.problems():
+                    raise DamageError(problem)
             state = self._latest = self._load(view, version)
         return state
 
     def _damaged(self, files: Mapping[str, str], remedy: str) -> list[str]:
-        """Sentences on those of the files, with their checksums, that are not as they should be."""
+        """One sentence per file that does not have its checksum."""
         return [
             f"{self.folder / name} is missing or damaged: {remedy}."
             for name, digest in files.items()

@@ -1,13 +1,12 @@
-"""Small codes of vectors that find candidates quickly: Faiss indices, searched and then re-ranked.
+"""Small codes of vectors that find candidates quickly: Faiss indexes, searched and then re-ranked.
 
-`pq` spends one bit a number: 16 centroids for every four of them (for eight where rows have 2048
-numbers), compared in registers while the codes stream by. `ivf` has the same codes in lists, of
-which it reads an eighth. Others did not earn their place beside these, among 100,000 to 200,000
-descriptors of photos: eight bits a number (`sq8`) took 20 times as long and eight times the bytes;
-a graph (`hnsw`) needed as long as `ivf` for a recall of 0.991 where that has 0.995, eleven times
-the bytes, and eight times as long to build.
+`pq` spends one bit per number: 16 centroids for every four of them (for eight where rows have 2048
+numbers). `ivf` has the same codes in lists, of which it reads an eighth. Rejected, on 100,000 to
+200,000 descriptors of photos: `sq8` took 20 times as long and eight times the bytes; `hnsw` was as
+fast as `ivf` at a recall of 0.991 instead of 0.995, with eleven times the bytes, and took eight
+times as long to build.
 
-Codes consist of parts that cover stretches of rows. Parts never change: new rows get a new one.
+Codes consist of parts, each for a range of rows. Parts never change: new rows get a new one.
 """
 
 import os
@@ -17,7 +16,7 @@ from functools import partial
 from importlib import import_module
 from math import isqrt
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -30,7 +29,7 @@ Codes: TypeAlias = Any
 
 KINDS = ("pq", "ivf")
 LEAST = 1024
-"""Fewer rows are not worth codes, nor enough to train them: they are searched exactly."""
+"""Fewer rows are too few to train codes: they are searched exactly."""
 
 # Codes of a row, which Faiss sums in 16 bits. Among 200,000 clustered vectors of 2048 numbers, 512
 # codes left a recall of 0.31 where 256, of eight numbers each, keep 1.0.
@@ -40,7 +39,7 @@ _PIECE = 8192
 # One query is searched by as many threads as there are parts, so large codes have several.
 _PARTS = 16
 _PART = 262_144
-# Of fewer rows threads cost one query more than they save it: 200,000 take 0.6 ms in all.
+# With fewer rows, threads cost a query more than they save: 200,000 take 0.6 ms in all.
 _THREADED = 500_000
 
 
@@ -55,14 +54,9 @@ class CompressedCodes:
         self._threads = ThreadPoolExecutor(self._workers)
 
     def candidates(self, queries: Vectors, count: int) -> RowNumbers:
-        """The rows that look best for each of the queries (n, dim): (n, `count` at most).
-
-        -1 is no row.
-        """
+        """The best rows for each of the queries (n, dim): (n, `count` at most); -1 is no row."""
         if len(self._parts) == 1:
-            [part] = self._parts
-            alone: RowNumbers = part.search(queries, min(count, part.ntotal))[1]
-            return alone
+            return cast("RowNumbers", self._search(queries, count, slice(1))[0][1])
         # Faiss itself uses every core, but only for several queries.
         workers = self._workers if len(queries) == 1 else 1
         shares = [slice(i, None, workers) for i in range(workers)]
@@ -84,10 +78,9 @@ class CompressedCodes:
 
 
 def stretches(kind: str, first: int, last: int) -> list[tuple[int, int]]:
-    """How to cut rows first..last into parts."""
-    parts = 1
-    if kind == "pq":  # lists are faster whole
-        parts = min(_PARTS, -(-(last - first) // _PART))
+    """How to cut rows from first to last into parts."""
+    # Lists are faster whole.
+    parts = min(_PARTS, -(-(last - first) // _PART)) if kind == "pq" else 1
     size = -(-(last - first) // parts)
     return [(start, min(start + size, last)) for start in range(first, last, size)]
 
@@ -114,7 +107,7 @@ def train(kind: str, vectors: AnyFloats) -> Codes:
 
 
 def write_part(codes: Codes, vectors: AnyFloats, path: Path) -> None:
-    """Encode vectors with trained codes, in place of what those held, into a new file."""
+    """Encode vectors with trained codes into a new file."""
     codes.reset()
     for first in range(0, len(vectors), _PIECE):
         codes.add(np.ascontiguousarray(vectors[first : first + _PIECE], np.float32))
@@ -127,10 +120,9 @@ def write_part(codes: Codes, vectors: AnyFloats, path: Path) -> None:
 
 
 def read_part(path: Path, sha256: str) -> Codes:
-    """Read a part; FileNotFoundError if there is none, a SolarError if it is not the one written.
+    """Read a part; FileNotFoundError if it is gone, a SolarError if it is damaged.
 
-    Faiss trusts what it reads: one wrong bit can end the process. The checksum costs less than
-    Faiss itself takes to read.
+    The checksum is needed because Faiss trusts what it reads: one wrong bit can end the process.
     """
     damaged = SolarError(f"{path} is damaged: run `solar index compact` to rebuild it.")
     if file_digest(regular(path)) != sha256:

@@ -17,11 +17,11 @@ _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<|=)\s*(.*?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One thing that a photo must satisfy to be found.
+    """A condition that a photo must satisfy to be found.
 
-    `tag = x`: it has this tag. `path = x`: its path starts so. `width`, `height` and `taken` are
-    compared; a photo without a capture time satisfies nothing about it. `near = x`: it was taken
-    in this area, and its position is known.
+    `tag = x`: it has this tag. `path = x`: its path starts with x. `width`, `height` and `taken`
+    are compared; a photo without a capture time fails. `near = x`: it was taken in this area; a
+    photo without a position fails.
     """
 
     field: Literal["tag", "path", "width", "height", "taken", "near"]
@@ -43,7 +43,7 @@ class Condition:
 
 
 Where: TypeAlias = tuple[Condition, ...]
-"""Conditions that must all hold; none at all lets every photo through."""
+"""Conditions that must all hold."""
 
 
 def parse_where(conditions: str | Iterable[str | Condition] | None) -> Where:
@@ -87,4 +87,4 @@ def _is_time(text: str) -> bool:
 
 
 def _is_count(text: str) -> bool:
-    return text.isdecimal() and len(text) < 19  # as far as databases count
+    return text.isdecimal() and len(text) < 19  # a 64-bit integer

@@ -1,4 +1,4 @@
-"""Positions on earth: how far apart they are, and which lie within so many metres of one."""
+"""Positions on earth: how far apart they are, and which lie within a distance of one."""
 
 import math
 import re
@@ -17,7 +17,7 @@ _AREA = re.compile(rf"\s*({_NUMBER})\s*,\s*({_NUMBER})\s*,\s*(\d{{1,8}}(?:\.\d*)
 
 
 class NoPositionsError(SolarError):
-    """Nobody knows where any photo of an index was taken."""
+    """No photo of an index has a position."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -53,13 +53,13 @@ def on_ground(point: npt.ArrayLike) -> Position:
 
 
 def straight(metres: float) -> float:
-    """How far apart in space two points are that are so many metres apart along the ground."""
+    """The straight distance in space of two points that are `metres` apart along the ground."""
     return 2 * _EARTH * math.sin(min(metres / (2 * _EARTH), math.pi / 2))
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Everything within so many metres of a position."""
+    """Everything within a distance of a position."""
 
     latitude: float
     longitude: float
@@ -67,7 +67,7 @@ class Area:
 
     @property
     def latitudes(self) -> tuple[float, float]:
-        """Where it begins and ends, south to north, with a little to spare."""
+        """Its southern and northern end, with a little to spare."""
         reach = math.degrees(self.metres / _EARTH) * 1.001 + 1e-7
         return self.latitude - reach, self.latitude + reach
 

@@ -1,12 +1,12 @@
 """The embedded engine with its vectors in the memory of GPUs, for many searches.
 
-Blocks of rows lie on the devices as they are stored. A search multiplies one block after the other
-in float32 and keeps the k best rows of each query and a margin; `storage.nearest` ranks them, so
-rows, scores and order are those of the CPU. Where the margin does not suffice, because many photos
-are equal, it ranks all rows whose products are near that of the k-th.
+A search multiplies one block of rows after the other in float32 and keeps the k best rows of each
+query and a margin; `storage.nearest` ranks them, so rows, scores and order are those of the CPU.
+Where the margin does not suffice, because many photos are equal, it ranks all rows whose products
+are near that of the k-th.
 
-The first search loads the vectors. Photos that are added or removed later are followed. Where
-there is no room, a warning says so and the CPU searches.
+The first search loads the vectors; later ones load new rows. Where there is no room, the CPU
+searches, with a warning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import os
 import threading
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -46,36 +45,22 @@ class DeviceMemoryError(SolarError):
     """Vectors do not fit into the memory of a device, or there is no such device."""
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Rows (count, dim) on one device."""
-
-    first: int  # among all vectors
-    rows: Tensor
-
-
 class GpuVectors:
-    """Vectors in the memory of devices, each row on one of them.
-
-    Several threads may use it; they take turns.
-
-    Args:
-        devices: Where to keep vectors; each block goes where most memory is free.
-    """
+    """Vectors in the memory of devices, each block where most memory is free; thread-safe."""
 
     def __init__(self, devices: Sequence[torch.device]) -> None:
         self._devices = devices
-        self._blocks: list[_Block] = []
+        self._blocks: list[Tensor] = []  # (count, dim), each on one device
         self._stamp: tuple[Hashable, ...] = ()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return sum(len(block.rows) for block in self._blocks)
+        return sum(map(len, self._blocks))
 
     @property
     def bytes(self) -> int:
         """What the vectors take on all devices."""
-        return sum(block.rows.nbytes for block in self._blocks)
+        return sum(block.nbytes for block in self._blocks)
 
     def candidates(
         self,
@@ -85,15 +70,15 @@ class GpuVectors:
         stamp: Sequence[Hashable],
         present: Flags | None = None,
     ) -> RowNumbers:
-        """Rows (n, m) that hold the k largest inner products with each query; -1 is none.
+        """Rows (n, m) with the k largest inner products with each query (n, dim); -1 is none.
 
         Args:
             queries: (n, dim).
-            vectors: (rows, dim) float32 or float16, which are loaded if they are new.
-            k: How many rows are wanted of each query.
-            stamp: Identifies the vectors. If it begins like that of the vectors held, or the other
-                way round, only rows that are missing are loaded.
-            present: (rows,) which may be found; all if not given.
+            vectors: (rows, dim) float32 or float16; loaded if they are new.
+            k: Rows wanted per query.
+            stamp: Identifies the vectors. If this or that of the loaded vectors is the beginning of
+                the other, only missing rows are loaded.
+            present: (rows,) which may be found; all by default.
 
         Raises:
             DeviceMemoryError: There is no room for the vectors.
@@ -107,12 +92,11 @@ class GpuVectors:
                     for at in range(0, len(queries), _QUERIES)
                 ]
             except torch.OutOfMemoryError:
-                self._release()
                 raise self._too_small(vectors) from None
         return np.concatenate(found) if found else np.empty((0, 0), np.int64)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         with self._lock:
             self._release()
 
@@ -124,48 +108,45 @@ class GpuVectors:
         if missing <= 0:
             return
         if missing * vectors.shape[1] * vectors.itemsize > self._free():
-            self._release()
             raise self._too_small(vectors)
         while len(self) < len(vectors):
             self._load_block(vectors)
         self._stamp = stamp
 
     def _load_block(self, vectors: AnyFloats) -> None:
-        """Fill up the last block, or make another one."""
+        """Fill up the last block, so that small additions make no small blocks, or add one."""
         dim = vectors.shape[1]
         most = min(max(_BLOCK // dim, 1), _ROWS)
-        if self._blocks and len(self._blocks[-1].rows) < most:
-            # Many small additions must not make many small blocks.
+        if self._blocks and len(self._blocks[-1]) < most:
             last = self._blocks.pop()
         else:
             device = max(self._devices, key=free_memory)
             dtype = torch.float16 if vectors.dtype == np.float16 else torch.float32
-            last = _Block(len(self), torch.empty((0, dim), dtype=dtype, device=device))
-        count = min(most, len(vectors) - last.first)
-        rows = last.rows.new_empty((count, dim))
-        rows[: len(last.rows)] = last.rows
+            last = torch.empty((0, dim), dtype=dtype, device=device)
+        vectors = vectors[len(self) :][:most]
+        block = last.new_empty(vectors.shape)
+        block[: len(last)] = last
         step = max(_PIECE // dim, 1)
-        for at in range(len(last.rows), count, step):
-            end = min(at + step, count)
-            piece = np.array(vectors[last.first + at : last.first + end])
-            rows[at:end] = torch.from_numpy(piece)
-        self._blocks.append(_Block(last.first, rows))
+        for at in range(len(last), len(vectors), step):
+            piece = vectors[at : at + step]
+            block[at : at + len(piece)] = torch.from_numpy(np.array(piece))
+        self._blocks.append(block)
 
     def _products(
         self, queries: Vectors, rows: int, present: Flags | None
     ) -> Iterator[tuple[int, Tensor]]:
-        """First rows of blocks, and their products (n, count); -inf where `present` is not true."""
-        asked = torch.from_numpy(queries)
+        """First rows of blocks, and products (n, count) with them; -inf where not `present`."""
+        asked, first = torch.from_numpy(queries), 0
         for block in self._blocks:
-            end = min(block.first + len(block.rows), rows)  # a reader may see an earlier state
-            if end <= block.first:
+            end = min(first + len(block), rows)  # a reader may see an earlier state
+            if end <= first:
                 return
-            device = block.rows.device
-            products = asked.to(device) @ block.rows[: end - block.first].float().T
+            products = asked.to(block.device) @ block[: end - first].float().T
             if present is not None:
-                gone = torch.from_numpy(~present[block.first : end]).to(device)
+                gone = torch.from_numpy(~present[first:end]).to(block.device)
                 products.masked_fill_(gone, -torch.inf)
-            yield block.first, products
+            yield first, products
+            first += len(block)
 
     def _best(
         self, queries: Vectors, vectors: AnyFloats, k: int, present: Flags | None
@@ -194,7 +175,7 @@ class GpuVectors:
     def _best_above(
         self, query: Vectors, floor: float, vectors: AnyFloats, k: int, present: Flags | None
     ) -> RowNumbers:
-        """The k best rows of one query (1, dim), among all whose products reach a floor."""
+        """The k best rows of a query (1, dim) among all whose products reach a floor."""
         best = np.empty(0, np.int64)
         for first, products in self._products(query, len(vectors), present):
             rows = (products[0] >= floor).nonzero()[:, 0].cpu().numpy() + first
@@ -210,6 +191,8 @@ class GpuVectors:
         return sum(max(free_memory(device) - _RESERVE, 0) for device in self._devices)
 
     def _too_small(self, vectors: AnyFloats) -> DeviceMemoryError:
+        """Free the memory held, and say how much there is."""
+        self._release()
         need, free = vectors.nbytes / 1e9, self._free() / 1e9
         return DeviceMemoryError(
             f"The vectors take {need:.1f} GB of GPU memory, and {free:.1f} GB are free."
@@ -217,7 +200,7 @@ class GpuVectors:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that a GPU can still hold; for a CPU no limit is known."""
+    """Bytes that a device can still hold; a large number for a CPU."""
     if device.type != "cuda":
         return 1 << 62
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -225,10 +208,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def devices_called(name: str) -> list[torch.device]:
-    """The devices that a name means: every GPU for `cuda`, one of them for `cuda:1`.
-
-    A DeviceMemoryError if there is none.
-    """
+    """Every GPU for `cuda`, one of them for `cuda:1`; a DeviceMemoryError if there is none."""
     missing = DeviceMemoryError(f"This machine has no device {name}.")
     try:
         device = torch.device(name)
@@ -244,7 +224,7 @@ def devices_called(name: str) -> list[torch.device]:
 
 
 def vectors_on(device: str) -> GpuVectors | None:
-    """Room for vectors on a device, or on every GPU for `cuda`; None and a warning without one."""
+    """Vectors on `devices_called(device)`; None and a warning if there is none."""
     try:
         return GpuVectors(devices_called(device))
     except DeviceMemoryError as error:
@@ -260,13 +240,7 @@ def warn_of_fallback(error: DeviceMemoryError) -> None:
 def open_index(
     address: str | os.PathLike[str], metadata: Metadata | None = None, *, device: str
 ) -> FolderEngine:
-    """Open an index of vectors in a folder, to be searched on a device.
-
-    Args:
-        address: The folder.
-        metadata: What was read of it already.
-        device: `cuda` for every GPU, `cuda:1` for one of them.
-    """
+    """Open an index of vectors in a folder, to be searched on `devices_called(device)`."""
     folder = Path(address)
     metadata = metadata or Metadata(folder)
     engine = GpuEngine(folder, *metadata.facts, metadata)
@@ -275,7 +249,7 @@ def open_index(
 
 
 class GpuEngine(FolderEngine):
-    """An index in a folder, with its vectors on devices; codes are not used."""
+    """An index in a folder, searched exactly on devices."""
 
     on_gpu: GpuVectors | None = None
 
@@ -289,7 +263,7 @@ class GpuEngine(FolderEngine):
             return super().search(queries, k, where)
 
     def close(self) -> None:
-        """Let go of files, connections and memory."""
+        """Close files and free the memory of devices."""
         if self.on_gpu is not None:
             self.on_gpu.close()
         super().close()

@@ -1,18 +1,14 @@
-"""The best rows of a large array of vectors, exactly, reading it once from front to back.
+"""Exact k nearest rows of a large, memory-mapped array of vectors, read once from front to back.
 
-Nearly all of the time should go into the products. On 100,000 rows of 512 numbers, 70 queries and
-k = 100, one thread of an AMD EPYC takes 110 ms for the products alone and 126 ms for `scan`;
-partitioning all products at the end instead takes another 170 ms, and their memory.
-
-Vectors lie where they are, mapped from a file: nothing is copied first. On 200,000 rows one query
-takes Faiss 22 ms in place of NumPy's 40, and 9 ms where they are float16: NumPy alone needs 130 ms
-to make float32 of these, PyTorch 14.
+On 100,000 rows of 512 numbers, 70 queries and k = 100, one thread of an AMD EPYC takes 110 ms for
+the products alone and 126 ms for `scan`; partitioning all products at the end instead takes another
+170 ms, and their memory. On 200,000 rows one query takes Faiss 22 ms and NumPy 40, and Faiss 9 ms
+where they are float16: NumPy alone needs 130 ms to convert these to float32, PyTorch 14.
 """
 
 import mmap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,20 +23,17 @@ DTYPES: dict[str, np.dtype[np.floating[Any]]] = {".f32": np.dtype("<f4"), ".f16"
 """What vectors files hold, by their suffix."""
 
 Multiply: TypeAlias = Callable[[AnyFloats, Vectors], object]
-"""Multiplies a piece (rows, dim) with what it knows already, into (rows, n)."""
+"""Multiplies rows (rows, dim) with fixed columns (dim, n), into (rows, n)."""
 
 LARGE = 1 << 25
-"""Of so many numbers on, what is gained is worth an import of Faiss or PyTorch."""
+"""From this many numbers on, an import of Faiss or PyTorch is worth its time."""
 
-# Sums of float16 products in another order than NumPy's may differ by so much.
+# Sums of float16 products may differ by this much in another order than NumPy's.
 _UNSURE = 1e-5
 
 
 def mapped(path: Path, rows: int, dim: int) -> AnyFloats:
-    """The first rows of a vectors file, (rows, dim), read when they are used.
-
-    FileNotFoundError if there is none, a SolarError if it is shorter than it must be.
-    """
+    """Map the first rows (rows, dim) of a vectors file; a SolarError if it is too short."""
     dtype = DTYPES[path.suffix]
     if rows == 0:
         return np.empty((0, dim), dtype)
@@ -53,20 +46,15 @@ def mapped(path: Path, rows: int, dim: int) -> AnyFloats:
     return vectors
 
 
-@cache
-def _faiss() -> Any:
-    return import_module("faiss")
-
-
 def with_own_rows(queries: Vectors, vectors: AnyFloats, rows: RowNumbers) -> Vectors:
-    """The products (n, m) of queries (n, dim) with rows (n, m) of their own; -inf for row -1."""
+    """The products (n, m) of each query (n, dim) with its own rows (n, m); -inf for row -1."""
     if vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
         pairs = zip(queries, rows, strict=True)
         products: Vectors = np.stack([np.asarray(vectors[own], np.float32) @ q for q, own in pairs])
         return np.where(rows < 0, -np.inf, products).astype(np.float32)
-    if rows.max(initial=-1) >= len(vectors):  # Faiss does not look
+    if rows.max(initial=-1) >= len(vectors):  # Faiss does not check
         raise IndexError(f"row {rows.max()} of {len(vectors)}")
-    faiss = _faiss()
+    faiss = import_module("faiss")
     queries, rows = np.ascontiguousarray(queries), np.ascontiguousarray(rows, np.int64)
     products = np.empty(rows.shape, np.float32)
     faiss.fvec_inner_products_by_idx(
@@ -75,12 +63,12 @@ def with_own_rows(queries: Vectors, vectors: AnyFloats, rows: RowNumbers) -> Vec
     return products
 
 
-def best_of(query: Vectors, vectors: AnyFloats, k: int, more: int) -> tuple[RowNumbers, Vectors]:
-    """The rows with the largest products with a query (dim,), ascending, and the products.
+def best_of(query: Vectors, vectors: AnyFloats, k: int) -> tuple[RowNumbers, Vectors]:
+    """The rows with the k + `MARGIN` largest products with a query (dim,), ascending, and these.
 
-    The k best are among them, and about so many `more`; of equal ones at the end all, or the lower.
+    Rows that equal the last one may be added, or left out if float16.
     """
-    keep = k + more
+    keep = k + MARGIN
     query = np.ascontiguousarray(query)
     products = np.empty(len(vectors), np.float32)
     half = vectors.dtype == np.float16
@@ -88,31 +76,11 @@ def best_of(query: Vectors, vectors: AnyFloats, k: int, more: int) -> tuple[RowN
         return found
     if half or not vectors.flags.c_contiguous:
         multiplication(vectors, query[:, None])(vectors, products[:, None])
-        return _largest(products, keep)
-    faiss = _faiss()
-    faiss.fvec_inner_products_ny(
-        *map(faiss.swig_ptr, (products, query, vectors)), vectors.shape[1], len(vectors)
-    )
-    return _largest(products, keep)
-
-
-def multiplication(vectors: AnyFloats, columns: Vectors) -> Multiply:
-    """What multiplies pieces of these vectors with columns (dim, n)."""
-    if vectors.dtype != np.float16 or vectors.size < LARGE:
-        return lambda piece, out: np.matmul(np.asarray(piece, np.float32), columns, out=out)
-    torch = import_module("torch")
-    right = torch.from_numpy(np.array(columns))
-
-    # NumPy's product after PyTorch's conversion takes 8 times as long: the threads of each wait by
-    # spinning, and keep the cores from the other's.
-    def multiply(piece: AnyFloats, out: Vectors) -> None:
-        single = torch.from_numpy(np.array(piece)).float()
-        torch.mm(single, right, out=torch.from_numpy(out))
-
-    return multiply
-
-
-def _largest(products: Vectors, keep: int) -> tuple[RowNumbers, Vectors]:
+    else:
+        faiss = import_module("faiss")
+        faiss.fvec_inner_products_ny(
+            *map(faiss.swig_ptr, (products, query, vectors)), vectors.shape[1], len(vectors)
+        )
     spare = len(products) - keep
     if spare > 0:
         rows = np.flatnonzero(products >= np.partition(products, spare)[spare])
@@ -120,15 +88,31 @@ def _largest(products: Vectors, keep: int) -> tuple[RowNumbers, Vectors]:
     return np.arange(len(products)), products
 
 
+def multiplication(vectors: AnyFloats, columns: Vectors) -> Multiply:
+    """A function that multiplies rows of these vectors with columns (dim, n)."""
+    if vectors.dtype != np.float16 or vectors.size < LARGE:
+        return lambda piece, out: np.matmul(np.asarray(piece, np.float32), columns, out=out)
+    torch = import_module("torch")
+    right = torch.from_numpy(np.array(columns))
+
+    # NumPy's product after PyTorch's conversion takes 8 times as long: each library's threads wait
+    # by spinning, and block the cores for the other's.
+    def multiply(piece: AnyFloats, out: Vectors) -> None:
+        single = torch.from_numpy(np.array(piece)).float()
+        torch.mm(single, right, out=torch.from_numpy(out))
+
+    return multiply
+
+
 def _best_of_half(
     query: Vectors, vectors: AnyFloats, k: int, keep: int
 ) -> tuple[RowNumbers, Vectors] | None:
-    """The same by Faiss's scanner of float16 codes, which vectors are; None if it cannot tell.
+    """`best_of` by Faiss's scanner of float16 codes; None if it cannot tell.
 
-    The scanner keeps a heap and drops any of several equal rows, so the last that it kept has to be
-    surely below the k best.
+    The scanner keeps a heap and drops any of several equal rows, so the last one kept must be
+    clearly below the k best.
     """
-    faiss = _faiss()
+    faiss = import_module("faiss")
     rows, products = np.full(keep, -1, np.int64), np.full(keep, -np.inf, np.float32)
     codes = faiss.ScalarQuantizer(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16)
     scanner = codes.select_InvertedListScanner(faiss.METRIC_INNER_PRODUCT, None, False, None, False)
@@ -137,7 +121,7 @@ def _best_of_half(
     numbers = np.arange(len(vectors), dtype=np.int64)
     arrays = vectors.view(np.uint8), numbers, products, rows
     scanner.scan_codes(len(vectors), *map(faiss.swig_ptr, arrays), keep)
-    type(scanner).__swig_destroy__(scanner)  # which is nobody's: Python would not free it
+    type(scanner).__swig_destroy__(scanner)  # SWIG does not own this pointer: free it explicitly
     worst = np.partition(products, (0, keep - k))[[0, keep - k]]  # of those kept, of the k best
     if len(vectors) > keep and worst[1] - worst[0] < _UNSURE:
         return None
@@ -146,20 +130,20 @@ def _best_of_half(
 
 
 Selection: TypeAlias = Callable[[int, int], RowNumbers | None]
-"""Which rows of first..last may be found, in order; None for all of them."""
+"""Which rows from first to last may be found, in order; None for all of them."""
 
-# Scores of so many rows stay in the cache while the best are picked: 16,384 rows take 144 ms in
-# place of 126, 65,536 take 170. Fewer give nothing.
+# The scores of this many rows stay in the cache while the best are picked: with 16,384 rows it
+# takes 144 ms instead of 126, with 65,536 170. Fewer gain nothing.
 _CHUNK = 4096
 # Measured: products of 8 MiB of 2048 numbers, and of a multiple of 8 queries, run a tenth faster.
 _PIECE = 1024
 _MULTIPLE = 8
 _QUERIES = 256
-# Rows that one query is compared with at a time, by a thread.
+# Rows that a thread compares with a single query at a time.
 _ALONE = 16384
 MARGIN = 16
-"""Products in single precision may swap rows that are equal in truth. So many more than k are kept
-until they are ranked in double precision."""
+"""Rows kept beyond k until all are ranked in double precision, because products in single precision
+may swap nearly equal rows."""
 
 
 def scan(
@@ -168,19 +152,20 @@ def scan(
     k: int,
     selection: Selection = lambda first, last: None,
     start: int = 0,
-) -> list[RowNumbers]:
-    """Find the rows with the largest inner products, and a few more than asked for.
+) -> RowNumbers:
+    """Rows (n, m) with the k largest inner products per query, and a few more, unordered.
+
+    Each row comes once per query; -1 is none.
 
     Args:
         queries: (n, dim).
         vectors: (rows, dim), in float32 or float16; memory-mapped is fine.
-        k: How many rows are wanted of each query: `rank` makes exactly these of the answer, which
-            is in no useful order.
+        k: Rows wanted per query; `rank_all` picks them from the answer.
         selection: The rows that may be found.
         start: The first row that may be found.
     """
     if len(queries) == 1 and vectors.size >= LARGE:
-        return [_scan_for_one(queries[0], vectors, k, selection, start)]
+        return _scan_for_one(queries[0], vectors, k, selection, start)[None]
     found: list[RowNumbers] = []
     for at in range(0, len(queries), _QUERIES):
         some = queries[at : at + _QUERIES]
@@ -199,19 +184,22 @@ def scan(
             elif len(rows):
                 best.offer(rows, _product(vectors[rows], width, multiply))
         found += best.rows()
-    return found
+    matrix = np.full((len(found), max(map(len, found), default=0)), -1, np.int64)
+    for number, rows in enumerate(found):
+        matrix[number, : len(rows)] = rows
+    return matrix
 
 
 def _scan_for_one(
     query: Vectors, vectors: AnyFloats, k: int, selection: Selection, start: int
 ) -> RowNumbers:
-    """What `scan` finds for one query (dim,), by several threads."""
+    """`scan` for one query (dim,), by several threads."""
 
     def stretch(first: int) -> tuple[RowNumbers, Vectors]:
         last = min(first + _ALONE, len(vectors))
         allowed = selection(first, last)
         if allowed is None:
-            rows, products = best_of(query, vectors[first:last], k, MARGIN)
+            rows, products = best_of(query, vectors[first:last], k)
             return rows + first, products
         return allowed, with_own_rows(query[None], vectors, allowed[None])[0]
 
@@ -225,42 +213,25 @@ def _scan_for_one(
     return rows[np.lexsort((rows, -products))[: k + MARGIN]]
 
 
-def rank(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
-    """The k best rows and scores by their inner product with a query (dim,), equal ones by row.
-
-    The products are summed in double precision, so a row has the same score however it was found.
-    """
-    rows = np.unique(rows)
-    if len(rows) > k + MARGIN:
-        rows = _likely(rows, with_own_rows(query[None], vectors, rows[None])[0], k)
-    return ranked(query, vectors, rows, k)
-
-
 def rank_all(
     queries: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int
 ) -> list[list[tuple[int, float]]]:
-    """What `rank` gives for each of the queries (n, dim), among rows (n, m) of its own.
+    """The k best rows and scores for each query (n, dim) among its own rows (n, m), equal by row.
 
-    No row may come twice for a query; -1 is none.
+    Rows are distinct; -1 is none. Products are summed in double precision, so that a row has the
+    same score however it was found.
     """
-    if rows.shape[1] > k + MARGIN:
-        triples = zip(queries, rows, with_own_rows(queries, vectors, rows), strict=True)
-        likely = ((query, _likely(own, products, k)) for query, own, products in triples)
-    else:
-        likely = ((query, np.sort(own)) for query, own in zip(queries, rows, strict=True))
-    return [ranked(query, vectors, own[own.searchsorted(0) :], k) for query, own in likely]
-
-
-def _likely(rows: RowNumbers, products: Vectors, k: int) -> RowNumbers:
-    """The rows, ascending, that can be among the k best by their products in single precision."""
-    spare = len(products) - (k + MARGIN)
-    likely = rows[products.argpartition(spare)[spare:]]
-    likely.sort()
-    return likely
+    spare = rows.shape[1] - (k + MARGIN)
+    if spare > 0:
+        places = with_own_rows(queries, vectors, rows).argpartition(spare, axis=1)[:, spare:]
+        rows = np.take_along_axis(rows, places, axis=1)
+    rows = np.sort(rows, axis=1)
+    pairs = zip(queries, rows, strict=True)
+    return [ranked(query, vectors, own[own.searchsorted(0) :], k) for query, own in pairs]
 
 
 def ranked(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
-    """The k best of rows that ascend, all of which are multiplied in double precision."""
+    """The k best of ascending rows, by products in double precision."""
     scores = (vectors[rows].astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
     order = np.negative(scores).argsort(kind="stable")[:k]
     return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
@@ -276,23 +247,22 @@ def _product(vectors: AnyFloats, width: int, multiply: Multiply) -> Vectors:
 class _Best:
     """The `keep` largest scores of each query among all rows offered, in ascending order of rows.
 
-    What beats the worst score kept so far waits until enough has come together to be sorted in:
-    sorting after every chunk takes 152 ms in place of 126.
+    Rows that beat the worst score kept so far wait, and are sorted in together: sorting after every
+    chunk takes 152 ms instead of 126.
     """
 
     def __init__(self, queries: int, width: int, keep: int) -> None:
         self._queries, self._width, self._keep = queries, width, keep
-        self._floor = np.full(width, np.inf, np.float32)  # which the columns that only fill up keep
+        self._floor = np.full(width, np.inf, np.float32)  # stays in the columns that only pad
         self._floor[:queries] = -np.inf
         nothing = np.empty(0, np.int64)
         self._waiting = [(nothing, nothing, np.empty(0, np.float32))]
 
     def offer(self, rows: RowNumbers, scores: Vectors) -> None:
-        """Take in rows (m,) with their scores (m, width), the queries' columns first."""
-        # What does not beat the worst score kept is most of all after the first chunks.
-        good = scores > self._floor
+        """Offer rows (m,) with their scores (m, width), the queries' columns first."""
+        good = scores > self._floor  # few, after the first chunks
         spare = len(rows) - self._keep
-        # In the first chunks nearly all does. Then a partition is cheaper than sorting them in (176
+        # In the first chunks nearly all are. Then a partition is cheaper than sorting them in (176
         # ms without), and later it would cost more than it saves (168 ms if always).
         if spare > 0 and np.count_nonzero(good) > 4 * self._keep * self._queries:
             good &= scores >= np.partition(scores, spare, axis=0)[spare]

@@ -13,14 +13,14 @@ from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
 
 
 class NoIndexError(SolarError):
-    """There is no index at an address, so that one can be made there."""
+    """There is no index at an address."""
 
 
 class Storage(Protocol):
-    """Where an index of any kind keeps its photos, under their paths, which are unique.
+    """Where an index of any kind keeps its photos, by their unique paths.
 
-    It may be used from several threads, and by many readers while one writer changes it: a search
-    sees one committed state.
+    Safe for several threads, and for many readers beside one writer: a search sees one committed
+    state.
     """
 
     spec: DescriptorSpec
@@ -33,22 +33,22 @@ class Storage(Protocol):
 
     @property
     def roots_seen(self) -> Roots:
-        """Where they were when they were last searched, without looking again."""
+        """Where they were when the index was last searched, without reading again."""
 
     def stamps(self) -> dict[str, Stamp | None]:
-        """What the file of every photo was when it was described, by path."""
+        """The stamp of every photo's file when it was described, by path."""
 
     def skipped(self) -> dict[str, Skipped]:
-        """Files that the latest look at the roots left out, as far as the engine remembers."""
+        """Files that the latest build or sync left out, as far as the engine stores them."""
 
     def amend(self, change: Amendment) -> None:
         """Make changes for which nothing has to be described; paths must be indexed."""
 
     def find(self, paths: Sequence[str]) -> dict[str, Photo]:
-        """What is known of photos, by path; unknown paths are left out."""
+        """Photos by path; unknown paths are left out."""
 
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
-        """What is known of every photo, in a fixed order and pieces of at most `rows`."""
+        """All photos, in a fixed order and pieces of at most `rows`."""
 
     def remove(self, paths: Sequence[str]) -> int:
         """Remove photos, all at once; a SolarError names the first that is not indexed."""
@@ -57,19 +57,19 @@ class Storage(Protocol):
         """Facts to print: at least `engine`, `photos` and `bytes`."""
 
     def check(self) -> list[str]:
-        """Read everything, recompute every checksum, and return one sentence a problem."""
+        """Read everything, recompute every checksum, and return one sentence per problem."""
 
     def compact(self) -> None:
-        """Give back the room of removed photos, and rebuild what speeds searches up."""
+        """Reclaim space from removed photos, and rebuild the search index."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 class Engine(Storage, Protocol):
-    """Unit vectors under the paths of photos; `solar.index.index.Index` is built on one.
+    """Unit vectors by the paths of photos; `solar.index.index.Index` is built on one.
 
-    Scores are inner products, best first. A module that offers one has `create(address, spec,
+    Scores are inner products, best first. The module of an engine has `create(address, spec,
     batches, roots, **options)`, `open_index(address, **options)` and `index_name(address)`, and a
     line in `ENGINES` of `solar.index.index`.
     """
@@ -78,24 +78,24 @@ class Engine(Storage, Protocol):
         """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
-        """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
+        """Photos and their vectors (dim,), by path; unknown paths are left out."""
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
         """Everything, in the order of `photos`, from one committed state."""
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
-        """Add photos or replace those of the same path, all at once or none, and say how many.
+        """Add photos or replace those of the same path, all or none; returns how many.
 
-        A SolarError if another writer is at work, the disk is full, or vectors do not fit.
+        A SolarError if another process is writing, the disk is full, or vectors do not fit.
         """
 
 
 def validated(
     photos: Sequence[Photo], vectors: Vectors, dim: int, where: object
 ) -> tuple[Sequence[Photo], Vectors]:
-    """Photos and vectors that an engine can take: of two photos with one path, the later.
+    """Photos and vectors for an engine: of two photos with one path, the later.
 
-    A SolarError if they do not go together or into `where`, or a vector is not finite.
+    A SolarError if shapes do not fit each other or `where`, or a vector is not finite.
     """
     if vectors.shape != (len(photos), dim):
         raise SolarError(
@@ -107,7 +107,7 @@ def validated(
         path = photos[int(sound.argmin())].path
         raise SolarError(f"The vector of {path} is not finite: describe the photo again.")
     last = {photo.path: number for number, photo in enumerate(photos)}
-    if len(last) == len(photos):  # and no copy is needed
+    if len(last) == len(photos):
         return photos, vectors
     kept = sorted(last.values())
     return [photos[number] for number in kept], vectors[kept]

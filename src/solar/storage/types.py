@@ -1,4 +1,4 @@
-"""What indexes hold and give back: photos, hits, how vectors were made."""
+"""Photos, hits, changes to an index, and how vectors were made."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ class Hit:
         absolute: Path of its file on this machine; None if unknown.
         threshold: With at least this many inliers, it shows the same scene as the query; None if
             not verified.
-        photo: What is known of the photo, from `solar.client`; None from other searches.
-        id: Its id on the server that found it; None from other searches.
+        photo: The photo, from `solar.client`; None from other searches.
+        id: Its id on the server, from `solar.client`; None from other searches.
     """
 
     path: str
@@ -44,10 +44,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Photo:
-    """What is known of an indexed photo.
+    """An indexed photo.
 
     Attributes:
-        path: Its name and key: relative to the folder that was indexed, see `solar.images.roots`.
+        path: Its key: relative to the folder that was indexed, see `solar.images.roots`.
         width: In pixels, upright; 0 if unknown.
         height: In pixels, upright; 0 if unknown.
         tags: Any words.
@@ -72,10 +72,10 @@ class Amendment:
     """Changes to an index for which no photo has to be described; all at once, in this order.
 
     Attributes:
-        removed: Photos that are gone.
-        renamed: Photos that have another path now: old to new.
-        stamps: What files are now, by the new path.
-        skipped: All files that are left out, by name, why, and how they look; None for no change.
+        removed: Paths of photos to remove.
+        renamed: Old paths to new ones.
+        stamps: Stamps of files, by the new path.
+        skipped: All files that are left out, by name; None for no change.
         roots: Where photos are; None for no change.
         facts: Times, positions and cameras of photos, by the new path; what is None stays.
     """
@@ -102,7 +102,7 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True)
 class DescriptorSpec:
-    """How the vectors of an index were made: vectors made otherwise cannot be compared to them.
+    """How the vectors of an index were made; only vectors made alike can be compared.
 
     Attributes:
         dim: Length of a vector.
@@ -119,6 +119,6 @@ class DescriptorSpec:
     @property
     def comparable(self) -> dict[str, Any]:
         """The settings in which vectors must agree to be compared."""
-        # A file makes lists of tuples.
+        # JSON turns tuples into lists.
         plain: dict[str, Any] = json.loads(json.dumps(comparable(self.settings)))
         return plain

@@ -118,7 +118,7 @@ class Service:
             *(self.collection, self.network, self.threads, self.slow), _methods(index)
         )
         # The re-ranking of requests that do not name any.
-        self.usual, _ = index.usual(photos=self.collection.moved)
+        self.usual, _ = index.default_rerank(photos=self.collection.moved)
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
         self.explainer = Explainer(self.network, settings.why_bytes)
         self.matching = Matching(self.slow)

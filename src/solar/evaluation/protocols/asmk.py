@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from solar.arrays import Ints
-from solar.asmk import folder as asmk_folder
+from solar.asmk import index as asmk_index
 from solar.asmk.build import KEYPOINTS, SIZE, Finder, learn_words, read_codebook
 from solar.asmk.codebook import Codebook
-from solar.asmk.folder import AsmkFolder
+from solar.asmk.index import AsmkFolder
 from solar.asmk.kernel import REGIONAL, Kernel, Signatures, aggregate
 from solar.asmk.regions import PhotoRegions, read_regions
 from solar.datasets.labelled.photo_labels import labelled_photos
@@ -108,14 +108,14 @@ def _indexed(
         others = find_photos(settings.distractors)
         names = (f"{_DISTRACTORS}{name}" for name in others.names)
         photos = Photos((*photos.names, *names), (*photos.places, *others.places))
-    failures = finder.look(photos, None, settings.progress)
+    failures = finder.find_all(photos, None, settings.progress)
     described = [name for name in photos.names if name not in failures]
     if not described:
         raise SolarError(f"No photo could be described: {next(iter(failures.values()), 'none')}")
     known = {"method": "asmk", "regions": finder.regions.kind if finder.regions else ""}
     spec = DescriptorSpec(codebook.dim, local_name(finder.model), settings=known)
     batches = finder.signatures(photos, failures, codebook, {})
-    engine = asmk_folder.create(folder, spec, codebook, batches)
+    engine = asmk_index.create(folder, spec, codebook, batches)
     return _RankedSet(engine, codebook, {name: n for n, name in enumerate(described)}, failures)
 
 

@@ -1,6 +1,6 @@
-"""Where a Milvus collection is, and calls to its server that wait and try again.
+"""Addresses and options of a Milvus collection, and calls to its server with retries.
 
-One address says which collection, and how it is to be used:
+An address names the collection and its options:
 
 ```
 milvus://host:19530/photos                      a collection on a server or a cluster
@@ -38,7 +38,7 @@ Params: TypeAlias = Mapping[str, str | int | float]
 
 _BUILD = ("M", "efConstruction", "nlist", "m", "nbits", "sq_type", "refine", "refine_type")
 _SEARCH = ("ef", "nprobe", "search_list", "refine_k", "reorder_k")
-# What may differ from one who opens the collection to the next.
+# Options of whoever opens a collection, not of the collection itself.
 _PATIENCE = ("timeout", "retries", "wait")
 _READING = ("consistency", *_PATIENCE)
 
@@ -54,12 +54,12 @@ class Place:
     collection: str
     database: str = ""  # of the server; empty for its default
     token: str = field(default="", repr=False)  # `user:password` or an API key
-    options: Mapping[str, str] = field(default_factory=dict)  # as written, not yet understood
+    options: Mapping[str, str] = field(default_factory=dict)  # as written; see `read_options`
     file: str = ""  # of Milvus Lite; empty for a server
 
     @property
     def server(self) -> str:
-        """Who answers, for sentences."""
+        """Name for messages."""
         return self.file or self.uri.split("://")[1]
 
     def __str__(self) -> str:
@@ -72,18 +72,18 @@ class Options:
 
     Attributes:
         index: `FLAT` compares with every photo, exactly. Others approximate: `HNSW`, `IVF_FLAT`,
-            `IVF_SQ8`, `IVF_PQ`, or whatever else the server knows.
+            `IVF_SQ8`, `IVF_PQ`, or any other that the server has.
         build: Parameters of the index, such as `M`, `efConstruction`, `nlist`, `m` or `sq_type`.
         search: Parameters of a search, such as `ef` or `nprobe`.
-        partition: `none`; `hash` spreads photos evenly by path; `tag:country/` keeps those together
-            that share the tag which begins with `country/`: a search for one reads no others.
-        partitions: How many partitions the server makes of them.
-        shards: Into how many streams the server splits what is written.
-        replicas: How many copies are kept in memory, each on query nodes of its own.
+        partition: `none`; `hash` spreads photos evenly by path; `tag:country/` groups photos by
+            their tag that begins with `country/`, and a search for one reads only its partition.
+        partitions: Number of partitions.
+        shards: Number of streams for writes.
+        replicas: Number of copies in memory, each on its own query nodes.
         consistency: `Strong` sees everything written before; `Session` what this process wrote;
-            `Bounded` may be seconds behind; `Eventually` takes what is there.
-        timeout: Seconds until a call is given up.
-        retries: How often a call that failed for want of a server is repeated.
+            `Bounded` may be seconds behind; `Eventually` has no guarantee.
+        timeout: Seconds per call.
+        retries: How often a call is repeated if the server does not answer.
         wait: Seconds to wait until a new or released collection is indexed and in memory.
     """
 
@@ -100,19 +100,19 @@ class Options:
     wait: float = 3600.0
 
     def build_params(self, dim: int) -> Params:
-        """Parameters of the index over vectors of a length, with defaults for those not given."""
+        """Parameters of the index over vectors of length `dim`, with defaults."""
         defaults: dict[str, str | int | float] = {}
         if self.index.startswith("HNSW"):
             defaults = {"M": 16, "efConstruction": 200}
         elif self.index.startswith("IVF") or self.index == "SCANN":
             defaults = {"nlist": 1024}
-        if self.index == "IVF_PQ":  # a byte for every eight numbers, where that divides them
+        if self.index == "IVF_PQ":  # a byte for every eight numbers, if eight divides `dim`
             together = next(size for size in (8, 4, 2, 1) if dim % size == 0)
             defaults |= {"m": dim // together, "nbits": 8}
         return {**defaults, **self.build}
 
     def search_params(self, k: int) -> Params:
-        """Parameters of a search for k photos, with defaults for those not given."""
+        """Parameters of a search for k photos, with defaults."""
         params = dict(self.search)
         if self.index.startswith("HNSW"):
             params.setdefault("ef", 128)
@@ -123,11 +123,11 @@ class Options:
         return params
 
     def remembered(self) -> dict[str, Any]:
-        """What the collection itself remembers: all but the patience of who made it."""
+        """The options that are stored with the collection."""
         return {name: value for name, value in asdict(self).items() if name not in _PATIENCE}
 
     def reading(self, given: Mapping[str, Any]) -> "Options":
-        """The same collection, read as somebody else asks; how it was made stays as it was."""
+        """These stored options, with the given ones for reading."""
         asked = read_options(given)
         changed = {name: getattr(asked, name) for name in _READING if name in given}
         return replace(self, **changed, search={**self.search, **asked.search})
@@ -196,7 +196,7 @@ def _typed(name: str, value: Any, kind: type) -> Any:
 
 
 def _plain(value: Any) -> str | int | float:
-    """A parameter of an index: a number where it looks like one."""
+    """A parameter of an index: a number if it looks like one."""
     for kind in (int, float):
         try:
             return kind(value)
@@ -222,21 +222,21 @@ def _name(collection: str) -> str:
     return collection
 
 
-_CONNECTING = 10.0  # seconds; nobody waits longer for a host that is misspelt
+_CONNECTING = 10.0  # seconds; enough for a misspelt host
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 
 _MISSING = 100
 _UNAUTHENTICATED = 1800
-# Milvus's numbers for: unavailable, too many requests, a rate limit, not fully loaded, and a
-# channel, replica or node that is moving.
+# Milvus's error codes for: unavailable, too many requests, a rate limit, not fully loaded, and a
+# moving channel, replica or node.
 _PASSING = frozenset({2, 4, 8, 103, 203, 401, 503, 901, 902, 903, 905})
 
 _Result = TypeVar("_Result")
 
-# Files of Milvus Lite are served by this very process until nobody uses them.
+# How many connections each file of Milvus Lite has: this process serves it until the last closes.
 _users: Counter[str] = Counter()
 _users_lock = threading.Lock()
-# What Milvus Lite cannot bear in two threads at once: both write its table of names.
+# Not thread-safe in Milvus Lite: both write its table of names.
 _ALONE = frozenset({"rename_collection", "drop_collection"})
 _alone = threading.Lock()
 
@@ -250,9 +250,9 @@ class Connection:
         self._client: Any = self._connect()
 
     def call(self, name: str, *arguments: Any, timeout: float | None = None, **named: Any) -> Any:
-        """Call a method of `pymilvus.MilvusClient`, which must bear to be called twice.
+        """Call an idempotent method of `pymilvus.MilvusClient`, with retries.
 
-        A SolarError if it failed for good, or took longer than `timeout` seconds.
+        A SolarError if all failed, or took longer than `timeout` seconds.
         """
         limit = timeout or self.options.timeout
         with _alone if self.place.file and name in _ALONE else nullcontext():
@@ -261,7 +261,7 @@ class Connection:
             )
 
     def repeat(self, doing: str, action: Callable[[Any], _Result]) -> _Result:
-        """Do something with the client, all of it again whenever the server does not answer."""
+        """Run an action with the client, again whenever the server does not answer."""
         pause = _FIRST_PAUSE
         for attempt in range(self.options.retries + 1):
             try:
@@ -269,41 +269,46 @@ class Connection:
             except self._errors as error:
                 if attempt == self.options.retries or not _passes(error):
                     raise self._explained(error, doing) from error
-            # A random share, so that many clients do not come back at the same moment.
+            # Random, so that many clients do not return at the same moment.
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("unreachable")
 
     def close(self) -> None:
-        """Disconnect, and let go of the file of Milvus Lite once nobody uses it."""
+        """Disconnect, and stop serving the file of Milvus Lite with its last connection."""
         if self._client is None:
             return
         self._client.close()
         self._client = None
         if self.place.file:
-            _close_file(self.place.file)
+            path = str(Path(self.place.file).resolve())
+            with _users_lock:
+                _users[path] -= 1
+                if not _users[path]:
+                    manager = import_module("milvus_lite.server_manager").server_manager_instance
+                    manager.release_server(self.place.file)
 
     def _connect(self) -> Any:
-        place = self.place
-        try:
-            if place.file:
-                return _open_file(place.file, self._client_of)
-            return self._client_of(place.uri)
-        except self._errors as error:
-            if place.file:
-                raise SolarError(
-                    f"{place.file} cannot be opened: another process may use it, or its folder is "
-                    "missing."
-                ) from error
-            raise self._explained(error, "connect") from error
-
-    def _client_of(self, uri: str) -> Any:
-        return self.pymilvus.MilvusClient(
-            uri=uri,
-            token=self.place.token,
-            db_name=self.place.database,
-            timeout=min(self.options.timeout, _CONNECTING),
-        )
+        file = self.place.file
+        # Milvus Lite cannot open a file in two threads at once.
+        with _users_lock if file else nullcontext():
+            try:
+                client = self.pymilvus.MilvusClient(
+                    uri=self.place.uri,
+                    token=self.place.token,
+                    db_name=self.place.database,
+                    timeout=min(self.options.timeout, _CONNECTING),
+                )
+            except self._errors as error:
+                if file:
+                    raise SolarError(
+                        f"{file} cannot be opened: another process may use it, or its folder is "
+                        "missing."
+                    ) from error
+                raise self._explained(error, "connect") from error
+            if file:
+                _users[str(Path(file).resolve())] += 1
+        return client
 
     def _explained(self, error: Exception, doing: str) -> SolarError:
         code, message = _code(error), getattr(error, "message", "") or str(error)
@@ -330,20 +335,20 @@ class Connection:
 def _libraries() -> tuple[Any, tuple[type[Exception], ...]]:
     """`pymilvus` and the exceptions of its calls."""
     pymilvus, grpc = optional("pymilvus", "milvus"), optional("grpc", "milvus")
-    # They log every failed call with a traceback; our sentence says it.
+    # They log every failed call with a traceback.
     for name in ("pymilvus", "milvus_lite"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return pymilvus, (pymilvus.MilvusException, grpc.RpcError)
 
 
 def _code(error: Exception) -> Any:
-    """Milvus's number, or the `grpc.StatusCode` of a call that never reached it."""
+    """Milvus's error code, or the `grpc.StatusCode` of a call that did not reach it."""
     code = getattr(error, "code", None)
     return code() if callable(code) else code
 
 
 def _passes(error: Exception) -> bool:
-    """Whether the same call may well succeed later."""
+    """Whether the same call may succeed later."""
     code = _code(error)
     return (
         code in _PASSING
@@ -351,20 +356,3 @@ def _passes(error: Exception) -> bool:
         or bool(getattr(error, "retriable", False))
         or type(error).__name__ == "MilvusUnavailableException"
     )
-
-
-def _open_file(file: str, connect: Callable[[str], Any]) -> Any:
-    """Connect to a file of Milvus Lite; it cannot bear two threads that do so at once."""
-    with _users_lock:
-        client = connect(file)
-        _users[str(Path(file).resolve())] += 1
-    return client
-
-
-def _close_file(file: str) -> None:
-    path = str(Path(file).resolve())
-    with _users_lock:
-        _users[path] -= 1
-        if not _users[path]:
-            manager = import_module("milvus_lite.server_manager").server_manager_instance
-            manager.release_server(file)

@@ -1,11 +1,10 @@
 """The engine for more photos than one machine holds: a collection of Milvus.
 
-One row per photo: its path is the primary key, beside its vector and what is known of it. The
-collection's properties say how the vectors were made. Addresses and options are in
-`solar.storage.milvus.connection`.
+One row per photo, with its path as the primary key. The collection's properties say how the vectors
+were made. Addresses and options are in `solar.storage.milvus.connection`.
 
-Milvus has no transactions. A new collection gets its name when it is whole, so it is there whole or
-not at all. Adding becomes visible piece by piece; if it breaks off, adding the same again is safe.
+Milvus has no transactions. A new collection gets its name when it is complete. Adding becomes
+visible piece by piece; after a failure, adding the same again is safe.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def create(
 ) -> MilvusEngine:
     """Make a collection and fill it: whole, or not at all.
 
-    Options are those of `solar.storage.milvus.connection.Options`; they win over the address.
+    `options` are those of `solar.storage.milvus.connection.Options`, and override the address.
     """
     place = parse_address(address)
     connection = Connection(place, read_options({**place.options, **options}))
@@ -62,7 +61,7 @@ def create(
         engine.fill(batches)
         engine.load()
         engine.rename(place.collection)
-        engine.load()  # once more, for Milvus Lite: there, a new name means not loaded
+        engine.load()  # again: in Milvus Lite, renaming unloads
     except BaseException:
         engine.drop()
         engine.close()
@@ -71,7 +70,7 @@ def create(
 
 
 def open_index(address: str, **options: Any) -> MilvusEngine:
-    """Open a collection, and have it loaded into memory if it is not."""
+    """Open a collection, and load it into memory."""
     place = parse_address(address)
     given = {**place.options, **options}
     connection = Connection(place, read_options(given))
@@ -87,15 +86,15 @@ def open_index(address: str, **options: Any) -> MilvusEngine:
 
 
 def index_name(address: str) -> str:
-    """What to call the index at an address, without the password that may be in that."""
+    """The name of the index at an address, without a password."""
     return parse_address(address).collection
 
 
 class MilvusEngine:
     """A collection of Milvus; see `solar.storage.protocol.Engine`.
 
-    Where it differs: `add` and `remove` become visible piece by piece, many may write at a time,
-    and `batches` shows changes made meanwhile or not.
+    It differs: `add` and `remove` become visible piece by piece, many may write at a time, and
+    `batches` may or may not show concurrent changes.
     """
 
     def __init__(self, connection: Connection, name: str, facts: CollectionFacts) -> None:
@@ -132,12 +131,12 @@ class MilvusEngine:
         return found
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
-        """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
+        """Photos and their vectors (dim,), by path; unknown paths are left out."""
         rows = self._find(paths, [*stored.KNOWN, "vector"], self.options.consistency)
         return {row["path"]: (stored.photo_of(row), stored.vector_of(row)) for row in rows}
 
     def find(self, paths: Sequence[str]) -> dict[str, Photo]:
-        """What is known of photos, by path; unknown paths are left out."""
+        """Photos by path; unknown paths are left out."""
         rows = self._find(paths, stored.KNOWN, self.options.consistency)
         return {row["path"]: stored.photo_of(row) for row in rows}
 
@@ -148,7 +147,7 @@ class MilvusEngine:
             yield [stored.photo_of(row) for row in batch], vectors
 
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
-        """What is known of every photo, in the order of `batches`, without its vector."""
+        """All photos, in the order of `batches`."""
         for batch in self._walk(rows, stored.KNOWN):
             yield [stored.photo_of(row) for row in batch]
 
@@ -168,7 +167,7 @@ class MilvusEngine:
         return given
 
     def remove(self, paths: Sequence[str]) -> int:
-        """Remove photos; a SolarError names the first that is not indexed, and none is removed."""
+        """Remove photos, or none if one is not indexed: a SolarError names the first."""
         wanted = list(dict.fromkeys(paths))
         known = {row["path"] for row in self._find(wanted, ["path"], "Strong")}
         for path in wanted:
@@ -185,15 +184,15 @@ class MilvusEngine:
 
     @property
     def roots_seen(self) -> Roots:
-        """The same, which costs nothing here."""
+        """The same."""
         return self.roots
 
     def stamps(self) -> dict[str, Stamp | None]:
-        """What the file of every photo was when it was described, by path."""
+        """The stamp of every photo, by path."""
         return {photo.path: photo.stamp for batch in self.photos() for photo in batch}
 
     def skipped(self) -> dict[str, Skipped]:
-        """Nothing: a collection does not remember what was left out."""
+        """Nothing: a collection does not store what was left out."""
         return {}
 
     def amend(self, change: Amendment) -> None:
@@ -203,14 +202,16 @@ class MilvusEngine:
         if change.removed:
             self.remove(list(change.removed))
         back = {new: old for old, new in change.renamed.items()}
-        found = self.lookup([back.get(path, path) for path in {*back, *change.stamps}])
-        rows = [
-            (replace(photo, path=path, stamp=change.stamps.get(path, photo.stamp)), vector)
-            for path in {*back, *change.stamps}
-            for photo, vector in [found[back.get(path, path)]]
-        ]
-        if rows:
-            self.add([([photo for photo, _ in rows], np.stack([vector for _, vector in rows]))])
+        changed = {path: back.get(path, path) for path in {*back, *change.stamps}}
+        found = self.lookup(list(changed.values()))
+        photos, vectors = [], []
+        for path, old in changed.items():
+            photo, vector = found[old]
+            stamp = change.stamps.get(path, photo.stamp)
+            photos.append(replace(photo, path=path, stamp=stamp))
+            vectors.append(vector)
+        if photos:
+            self.add([(photos, np.stack(vectors))])
         if gone := [old for old in change.renamed if old not in back]:
             self.remove(gone)
         if change.roots is not None and change.roots != self._facts.roots:
@@ -221,7 +222,7 @@ class MilvusEngine:
     def info(self) -> dict[str, Any]:
         """Facts to print; `bytes` are those of the vectors alone, in one replica."""
         photos, index = len(self), self._call("describe_index", "vector")
-        told = ("build", "search", "partition", "shards", "replicas", "consistency")
+        shown = ("build", "search", "partition", "shards", "replicas", "consistency")
         return {
             "engine": "milvus",
             "server": str(self._connection.call("get_server_version")),
@@ -229,18 +230,18 @@ class MilvusEngine:
             "bytes": photos * self.spec.dim * 4,
             "index": self.options.index,
             "rows_not_yet_indexed": int(index.get("pending_index_rows", 0)),
-            **{name: getattr(self.options, name) for name in told},
+            **{name: getattr(self.options, name) for name in shown},
         }
 
     def check(self) -> list[str]:
-        """Read everything, recompute every checksum, and return one sentence a problem."""
+        """Read everything, recompute every checksum, and return one sentence per problem."""
         try:
-            return [*self._leftovers(), *self._audit()]
+            return self._audit()
         except SolarError as error:
             return [str(error)]
 
     def compact(self) -> None:
-        """Have the server give back the room of removed and replaced photos, in its own time."""
+        """Let the server reclaim the space of removed photos, asynchronously."""
         self._call("compact")
 
     def close(self) -> None:
@@ -250,7 +251,7 @@ class MilvusEngine:
     # Making a collection
 
     def fill(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> None:
-        """Make the collection and put everything in."""
+        """Make the collection and add everything."""
         options, connection = self.options, self._connection
         facts = self._facts.stored()
         params = options.build_params(self.spec.dim)
@@ -272,24 +273,24 @@ class MilvusEngine:
         self._call("flush", timeout=options.wait)
 
     def rename(self, name: str) -> None:
-        """Give the collection its name."""
-        self._connection.call("rename_collection", self._name, name)
+        """Rename the collection."""
+        self._call("rename_collection", name)
         self._name = name
 
     def drop(self) -> None:
-        """Undo `fill`, as far as the server answers."""
+        """Undo `fill`, if the server answers."""
         with contextlib.suppress(SolarError):
             self._call("drop_collection")
 
     def load(self) -> None:
-        """Have the collection in memory, with its index, unless it is there already."""
+        """Load the collection into memory, with its index, unless it is there already."""
         state = self._call("get_load_state")["state"]
         if getattr(state, "name", str(state)) == "Loaded":
             return
         end = time.monotonic() + self.options.wait
         while self._call("describe_index", "vector").get("pending_index_rows", 0):
             if time.monotonic() > end:
-                break  # loaded all the same, and searched slowly at first
+                break  # load it anyway; searches are slow at first
             time.sleep(0.2)
         self._call(
             "load_collection", timeout=self.options.wait, replica_number=self.options.replicas
@@ -298,7 +299,7 @@ class MilvusEngine:
     # Rows
 
     def _put(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> Iterator[int]:
-        """Write batch by batch, and say after each how many photos it held."""
+        """Write batch by batch, and yield the number of photos of each."""
         for photos, vectors in batches:
             for photo in photos:
                 stored.check_photo(photo)
@@ -309,7 +310,7 @@ class MilvusEngine:
             yield len(photos)
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
-        """Put rows in the place of those with the same paths; doing so twice changes nothing."""
+        """Write rows over those with the same paths."""
         if self.options.partition == "none":
             self._call("upsert", rows)
             return
@@ -337,10 +338,8 @@ class MilvusEngine:
     def _query(
         self, filter_: str, fields: list[str], consistency: str, **named: Any
     ) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._call(
-            "query", filter=filter_, output_fields=fields, consistency_level=consistency, **named
-        )
-        return found
+        named |= {"output_fields": fields, "consistency_level": consistency}
+        return list(self._call("query", filter=filter_, **named))
 
     def _find(
         self, paths: Sequence[str], fields: list[str], consistency: str
@@ -354,11 +353,10 @@ class MilvusEngine:
             yield from self._query(chosen, fields, consistency)
 
     def _walk(self, most: int, fields: list[str] | None = None) -> Iterator[list[dict[str, Any]]]:
-        """All rows, ascending by place, in pieces.
+        """All rows, ascending by place, in pieces of at most `most`.
 
-        Places are spread evenly, so that a range of them holds about as many photos as wanted; a
-        range with too many is halved. No version of Milvus promises an order of its own that paths
-        with quotes survive.
+        Places are spread evenly: a range of them is read at a time, and halved if it holds too
+        many rows. Milvus itself guarantees no order that works for paths with quotes.
         """
         most = min(most, _MOST - 1, self._rows_per_call)
         ranges = max(1, math.ceil(2 * len(self) / most))
@@ -375,16 +373,14 @@ class MilvusEngine:
             elif rows:
                 yield sorted(rows, key=lambda row: (row["place"], row["path"]))
 
-    def _leftovers(self) -> list[str]:
-        return [
+    def _audit(self) -> list[str]:
+        problems = [
             f"The collection {name} is being made, or was left by a process that was killed: "
             "drop it if no process is creating it."
             for name in self._connection.call("list_collections")
             if name.startswith(f"{self._name}{_UNFINISHED}")
         ]
-
-    def _audit(self) -> list[str]:
-        problems, seen = [], 0
+        seen = 0
         for batch in self._walk(1024):
             seen += len(batch)
             for row in batch:

@@ -1,4 +1,4 @@
-"""What a Milvus collection holds: how it was made; per photo a row with vector and checksum."""
+"""The fields of a Milvus collection, its stored facts, and conditions as filter expressions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from solar.storage.types import DescriptorSpec, Photo
 
 FORMAT = 1
 FACTS = "solar"
-"""The property of a collection that tells how it was made."""
+"""The property of a collection that holds `CollectionFacts`."""
 
 KNOWN = ["path", "width", "height", "tags", "taken", "place", "checksum", "stamp"]
-"""The fields of a row but its vector."""
+"""The fields of a row except its vector."""
 
 PLACES = 1 << 62
 _PATH_BYTES, _TAG_BYTES, _TAGS, _TAKEN_BYTES, _STAMP_BYTES = 4096, 1024, 256, 32, 128
@@ -33,20 +33,20 @@ _PATH_BYTES, _TAG_BYTES, _TAGS, _TAKEN_BYTES, _STAMP_BYTES = 4096, 1024, 256, 32
 
 @dataclass(frozen=True)
 class CollectionFacts:
-    """What a collection remembers besides its rows."""
+    """What a collection stores besides its rows."""
 
     spec: DescriptorSpec
     options: Options
     roots: Roots
 
     def stored(self) -> str:
-        """As a text to be kept with the collection."""
+        """As JSON."""
         facts = {"format": FORMAT, "made": asdict(self.spec), "roots": self.roots.stored()}
         return json.dumps({**facts, "options": self.options.remembered()})
 
 
 def read_facts(connection: Connection) -> CollectionFacts:
-    """What a collection remembers; a SolarError if it is not ours or of another format."""
+    """The facts of a collection; a SolarError if solar did not make it, or in another format."""
     place = connection.place
     described = connection.call("describe_collection", place.collection)
     text = described.get("properties", {}).get(FACTS) or described.get("description", "")
@@ -59,9 +59,9 @@ def read_facts(connection: Connection) -> CollectionFacts:
             )
         spec, options = DescriptorSpec(**facts["made"]), Options(**facts["options"])
         roots = Roots.read(facts["roots"])
+    except SolarError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, SolarError):
-            raise
         raise SolarError(f"{place} was not made by solar: choose another collection.") from error
     fields = {field["name"]: field for field in described["fields"]}
     dim = fields["vector"]["params"]["dim"]
@@ -95,8 +95,8 @@ def schema(connection: Connection, dim: int, partition: str, description: str) -
 def rows_of(
     photos: Sequence[Photo], vectors: Vectors, partition_tag: str | None
 ) -> list[dict[str, Any]]:
-    """Rows to write: photos and their vectors (n, dim), and the tag that decides on a partition."""
-    rows = [
+    """Rows of photos and their vectors (n, dim); `partition_tag` begins the tag of a partition."""
+    return [
         {
             "path": photo.path,
             "width": photo.width,
@@ -107,17 +107,14 @@ def rows_of(
             "checksum": checksum(vector),
             "stamp": " ".join(map(str, photo.stamp or ())),
             "vector": vector,
+            **({} if partition_tag is None else {"partition": _tag_of(photo, partition_tag)}),
         }
         for photo, vector in zip(photos, vectors, strict=True)
     ]
-    if partition_tag is not None:
-        for row, photo in zip(rows, photos, strict=True):
-            row["partition"] = _tag_of(photo, partition_tag)
-    return rows
 
 
 def photo_of(row: dict[str, Any]) -> Photo:
-    """What a row knows of its photo."""
+    """The photo of a row."""
     tags, stamp = tuple(map(str, row["tags"])), None
     if row["stamp"]:
         size, modified, *digest = row["stamp"].split()
@@ -131,18 +128,18 @@ def vector_of(row: dict[str, Any]) -> Vectors:
 
 
 def place_of(path: str) -> int:
-    """A number below `PLACES` that spreads paths evenly."""
+    """A hash of the path below `PLACES`."""
     digest = hashlib.blake2b(path.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") % PLACES
 
 
 def checksum(vector: Vectors) -> int:
-    """Of a vector's bytes."""
+    """The CRC-32 of a vector's bytes."""
     return zlib.crc32(np.ascontiguousarray(vector, "<f4").data)
 
 
 def check_photo(photo: Photo) -> None:
-    """Refuse what Milvus would refuse, with a better sentence."""
+    """Refuse what Milvus would refuse, with a better message."""
     texts = (photo.path, photo.taken or "", *photo.tags)
     if not all(map(is_text, texts)):
         raise SolarError(f"The name {photo.path!r} is not valid UTF-8: rename the photo.")
@@ -155,7 +152,7 @@ def check_photo(photo: Photo) -> None:
 
 
 def _tag_of(photo: Photo, beginning: str) -> str:
-    """The one tag that decides on the partition; empty without any."""
+    """The tag that selects the partition; empty if there is none."""
     found = [tag for tag in photo.tags if tag.startswith(beginning)]
     if len(found) > 1:
         raise SolarError(
@@ -171,12 +168,12 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 def quoted(text: str) -> str:
-    """A text as a literal, with everything escaped that Milvus would read as something else."""
+    """A text as a literal of Milvus."""
     return f'"{text.translate(_ESCAPES)}"'
 
 
 def among(name: str, values: Iterable[str | int]) -> str:
-    """The field has one of these values."""
+    """The condition that a field has one of these values."""
     listed = ", ".join(quoted(v) if isinstance(v, str) else str(v) for v in values)
     return f"{name} in [{listed}]"
 
@@ -184,8 +181,7 @@ def among(name: str, values: Iterable[str | int]) -> str:
 def expression(where: Where, partition_tag: str | None = None) -> str:
     """All conditions together; empty for none.
 
-    `partition_tag` is how the tags begin that the collection is partitioned by: a condition on one
-    is then also a condition on the partition, and no other is read.
+    A condition on a tag that begins with `partition_tag` also restricts the partition.
     """
     parts = [_one(condition) for condition in where]
     if partition_tag is not None:
@@ -195,7 +191,7 @@ def expression(where: Where, partition_tag: str | None = None) -> str:
 
 
 def after_prefix(prefix: str) -> str | None:
-    """The first text, in the order of code points, after all that begin so; None if none is."""
+    """The first text, by code points, after all that begin with the prefix; None if none is."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1]) + 1
         if code in _SURROGATES:

@@ -7,7 +7,7 @@ import pytest
 from support.drawn import relative_error
 from support.golden2 import golden2
 
-from solar.asmk.codebook import Codebook
+from solar.asmk.codebook import Codebook, Residuals, combine_regions, sum_residuals, vlad
 from solar.asmk.kernel import (
     Kernel,
     Postings,
@@ -17,7 +17,6 @@ from solar.asmk.kernel import (
     binarise,
     similarity,
 )
-from solar.asmk.vlad import Residuals, combine_regions, sum_residuals, vlad
 from solar.errors import SolarError
 
 GOLDEN = golden2("asmk")

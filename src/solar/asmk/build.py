@@ -18,23 +18,21 @@ from solar.arrays import Vectors
 from solar.asmk import folder as asmk_folder
 from solar.asmk.codebook import LEAST_EACH, MOST_EACH, MOST_WORDS, Codebook, train_codebook
 from solar.asmk.folder import CODEBOOK, Described
-from solar.asmk.index import AsmkIndex
 from solar.asmk.kernel import aggregate_all, aggregate_regions
-from solar.asmk.regions import GRID, PhotoRegions, read_regions
+from solar.asmk.regions import PhotoRegions, read_regions
 from solar.describe.progress import counted
 from solar.errors import SolarError
 from solar.images import Photos, collect, find_photos
 from solar.images.known_roots import confirm
 from solar.index.build import (
     BuiltIndex,
-    detail,
     note_skipped,
     read_metadata,
     refuse_taken,
     warn_of_unknown,
-    working_folder,
 )
-from solar.index.index import is_folder
+from solar.index.index import Index, is_folder
+from solar.index.sources import detail, working_folder
 from solar.local.cache import LocalCache, pack, unpack
 from solar.local.features import (
     LocalFeatures,
@@ -135,36 +133,13 @@ def build(
         name, fingerprint = local_name(finder.model), local_fingerprint(finder.model)
         spec = DescriptorSpec(codebook.dim, name, fingerprint, known)
         described = finder.signatures(photos, failures, codebook, extra)
-        index = AsmkIndex(asmk_folder.create(address, spec, codebook, described, photos.roots))
+        asmk_folder.create(address, spec, codebook, described, photos.roots).close()
+        index = Index.open(address)
         confirm(index.place, photos.roots)
         note_skipped(index, photos, failures)
     built = BuiltIndex(index, len(photos) - len(failures), {**photos.skipped, **failures})
     warn_of_unknown(metadata, extra, built)
     return built
-
-
-def add(
-    photos: Photos,
-    index: AsmkIndex,
-    *,
-    store: str | Path | None = None,
-    extra: Mapping[str, Mapping[str, Any]] | None = None,
-    progress: Progress | None = None,
-    regions: PhotoRegions | None = None,
-) -> dict[str, str]:
-    """Add photos to an index, or replace those of the same path; those that failed, and why.
-
-    Of an index with boxes, photos without any are one region each.
-    """
-    settings = index.spec.settings
-    if regions is None and "regions" in settings:
-        regions = PhotoRegions() if settings["regions"] == GRID else PhotoRegions({})
-    with working_folder(index.engine.folder, store) as place:
-        finder = Finder(index.local, settings["keypoints"], settings["size"], place, regions)
-        failures = finder.look(photos, None, progress)
-        described = finder.signatures(photos, failures, index.engine.codebook, extra or {})
-        index.engine.add_signatures(described)
-    return failures
 
 
 def learn_words(

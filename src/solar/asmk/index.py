@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from solar.asmk.build import Finder
 from solar.asmk.folder import AsmkFolder
 from solar.asmk.kernel import Kernel, Signatures, aggregate
+from solar.asmk.regions import GRID, PhotoRegions, read_regions
 from solar.errors import SolarError
 from solar.index.photo_index import NoVectorsError, PhotoIndex
+from solar.index.sources import working_folder
 from solar.local.features import LocalModel, local_features, local_fingerprint, local_model
 from solar.storage.catalogue import Metadata
 from solar.storage.conditions import Where
 from solar.storage.types import Hit, Photo
 
 if TYPE_CHECKING:
-    from solar.images import Box, Source
+    from solar.describe.progress import Progress
+    from solar.images import Box, Photos, Source
 
 # What `Index` has beyond this one.
 _OF_VECTORS = frozenset(
@@ -85,6 +90,42 @@ class AsmkIndex(PhotoIndex):
     def load_model(self) -> None:
         """Load what describes keypoints, and the visual words; see `PhotoIndex.load_model`."""
         _ = self.local, self.engine.codebook
+
+    def add_photos(
+        self,
+        photos: Photos,
+        *,
+        store: str | Path | None = None,
+        extra: Mapping[str, Mapping[str, Any]] | None = None,
+        progress: Progress | None = None,
+        regions: Mapping[str, Sequence[Box]] | None = None,
+        **_: Any,
+    ) -> dict[str, str]:
+        """Find local features, and add photos; see `PhotoIndex.add_photos`.
+
+        For an index with boxes, `regions` has some by photo; photos without are one region each.
+        """
+        settings = self.spec.settings
+        made = settings.get("regions")
+        boxes = made and PhotoRegions(None if made == GRID else regions or {})
+        with working_folder(self.engine.folder, store) as place:
+            finder = Finder(self.local, settings["keypoints"], settings["size"], place, boxes)
+            failures = finder.look(photos, None, progress)
+            found = finder.signatures(photos, failures, self.engine.codebook, extra or {})
+            self.engine.add_signatures(found)
+        return failures
+
+    def read_boxes(self, path: str | Path, names: Collection[str]) -> dict[str, list[Box]]:
+        """Read a file of boxes; see `PhotoIndex.read_boxes`."""
+        if self.spec.settings.get("regions") != "boxes":
+            return super().read_boxes(path, names)
+        found = read_regions(path)
+        if found.boxes is None:
+            raise SolarError(
+                "The index was built with boxes, not with a grid: give a file of boxes."
+            )
+        found.refuse_unknown(names)
+        return {name: list(boxes) for name, boxes in found.boxes.items()}
 
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
         """The visual words that `search` looks for; its arguments and errors are the same."""

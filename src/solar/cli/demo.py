@@ -47,9 +47,9 @@ def demo(
     Photos and indexes are written to the cache, or to the folder of -o.
     """
     from solar.demo import sample
+    from solar.files import cache_directory
     from solar.images import find_photos
     from solar.models import RetrievalNet, load
-    from solar.models.zoo import cache_directory
 
     mine = photos
     if mine is not None:

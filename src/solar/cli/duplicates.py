@@ -67,7 +67,7 @@ def duplicates(
     from solar.cli.skip_report import default_place, described_photos, how_to_look
     from solar.duplicates import find as job
     from solar.duplicates.report import COPIES
-    from solar.index.build import working_folder
+    from solar.index.sources import working_folder
 
     wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
     settings = job.DuplicateSettings(wanted, k, 0.7 if min_score is None else min_score, new)

@@ -56,7 +56,7 @@ def groups(
     """
     from solar.albums import groups as job
     from solar.cli.skip_report import default_place, described_photos, how_to_look
-    from solar.index.build import working_folder
+    from solar.index.sources import working_folder
 
     settings = job.GroupSettings(k, min_score, inliers or 8, support, device)
     output = output or default_place(source, "groups")

@@ -98,8 +98,8 @@ def pairs(
     needs --photos. Run it again to resume.
     """
     from solar.cli.skip_report import described_photos
-    from solar.index.build import working_folder
     from solar.index.embeddings import only_named
+    from solar.index.sources import working_folder
     from solar.ranking.verify import VerifySettings
     from solar.sfm import colmap
     from solar.sfm import pairs as job

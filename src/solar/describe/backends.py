@@ -29,9 +29,9 @@ from solar.describe import runtime as runtimes
 from solar.describe.fast_net import FusedNet
 from solar.describe.runtime import Array, Run
 from solar.errors import SolarError
-from solar.files import LOCK, locked, make_folder, replacing
+from solar.files import LOCK, cache_directory, locked, make_folder, replacing
 from solar.images import Source, load
-from solar.models import Model, RetrievalNet, fingerprint, zoo
+from solar.models import Model, RetrievalNet, fingerprint
 from solar.models.graph_export import export_onnx, quantise_onnx, require
 from solar.models.inference import inference
 
@@ -195,7 +195,7 @@ def _array(images: Tensor) -> Array:
 def _prepare(model: Model, name: str, trial: Trial, threads: int) -> "tuple[Path, _Verdict]":
     """The file for a backend, made if it is not here yet, and whether it works."""
     runtime = name.removesuffix("-int8")
-    folder = zoo.cache_directory() / "backends"
+    folder = cache_directory() / "backends"
     make_folder(folder, complaint=_no_cache)
     # Several workers may start at once: one of them makes the files, the others find them.
     with locked(folder / LOCK):

@@ -26,10 +26,9 @@ from solar.files import make_folder, replacing
 from solar.images import Photos, Roots, collect
 from solar.images.exif import Position, position
 from solar.images.roots import expanded
-from solar.index.build import describe_photos
 from solar.index.exchange.hloc import SUFFIXES, read_h5
 from solar.index.index import Index, is_folder, need_vectors
-from solar.index.sources import described_rows
+from solar.index.sources import describe_photos, described_rows
 from solar.local.cache import own_folder
 from solar.storage.catalogue import is_index
 from solar.weights import DEFAULT

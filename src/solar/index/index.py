@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Vectors
+from solar.describe.settings import for_more
+from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.known_roots import confirm, confirmed_roots
@@ -23,12 +25,13 @@ from solar.index.photo_index import Conditions, NoVectorsError, PhotoIndex, chec
 from solar.index.sources import (
     BATCH,
     batches,
+    describe_photos,
+    details,
     joined_roots,
-    knows_its_photos,
     photos_of,
     roots_known,
-    roots_of,
     spec_of,
+    working_folder,
 )
 from solar.ranking.feedback import arranged, updated
 from solar.ranking.query import Words, as_vector, mean_vector, read_files, with_words
@@ -39,8 +42,8 @@ from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo
 
 if TYPE_CHECKING:
     from solar.describe.pipeline import QueryEncoder
-    from solar.describe.store import Store
-    from solar.images import Box
+    from solar.describe.progress import Progress
+    from solar.images import Box, Photos
     from solar.models import RetrievalNet
 
 
@@ -130,7 +133,7 @@ class Index(PhotoIndex):
         spec = spec or spec_of(source) or DescriptorSpec(np.atleast_2d(np.asarray(source)).shape[1])
         named = roots_known(source) if roots is None else roots
         if roots is None:
-            roots = roots_of(source)
+            roots = source.roots if isinstance(source, Store) else Roots()
         filling = batches(source, photos)
         index = cls(engine_module(address).create(address, spec, filling, roots, **options), model)
         confirm(index.place, named)
@@ -326,7 +329,7 @@ class Index(PhotoIndex):
                 is at work, or the disk is full.
         """
         self._refuse_other(spec_of(source))
-        if photos is not None or not knows_its_photos(source):
+        if photos is not None or not isinstance(source, Store):
             return self.engine.add(batches(source, photos))
         roots, name = joined_roots(self.roots, source.roots)
         known = [replace(photo, path=name(photo.path)) for photo in photos_of(source)]
@@ -335,6 +338,25 @@ class Index(PhotoIndex):
             self.engine.amend(Amendment(roots=roots))
             confirm(self.place, roots_known(source))
         return count
+
+    def add_photos(
+        self,
+        photos: Photos,
+        *,
+        store: str | Path | None = None,
+        extra: Mapping[str, Mapping[str, Any]] | None = None,
+        progress: Progress | None = None,
+        **describing: Any,
+    ) -> dict[str, str]:
+        """Describe photos with the model and settings of the index; see `PhotoIndex.add_photos`."""
+        settings = for_more(self.spec.settings)
+        settings |= {name: value for name, value in describing.items() if value is not None}
+        with working_folder(self.place, store) as place:
+            found = describe_photos(photos, self.spec.model, place, progress, **settings)
+            failures = found.failures  # read before the store is deleted
+            if len(found):
+                self.add(found, details(found, photos, extra or {}))
+        return failures
 
     def copy(self, address: Address, **options: Any) -> Index:
         """Make the same index elsewhere, on another engine or compressed otherwise."""

@@ -17,22 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solar.asmk import build as asmk_build
-from solar.asmk.index import AsmkIndex
-from solar.describe.settings import for_more
 from solar.errors import SolarError
 from solar.images import Photos, Root, Roots, Stamp, scan_roots
 from solar.images.exif import ExifFacts, exif_facts
 from solar.images.known_roots import confirm
 from solar.images.roots import expanded
 from solar.images.scan import Place
-from solar.index.build import (
-    describe_photos,
-    details,
-    note_skipped,
-    working_folder,
-)
-from solar.index.index import Address, Index
+from solar.index.build import note_skipped
+from solar.index.index import Address, Index, need_vectors
 from solar.index.photo_index import PhotoIndex
 from solar.storage.types import Amendment, Photo
 
@@ -206,7 +198,7 @@ def compare(
                 moved[alike[0]] = name
                 missing.remove(alike[0])
                 del alike[: len(alike) > 1]  # the last one stays, for copies
-            elif not isinstance(index, AsmkIndex):  # which has no vectors to share
+            elif index.has_vectors:  # others have nothing to share
                 copied[name] = alike[0]
     found_again = set(moved.values())
     settled = found_again | copied.keys()
@@ -249,7 +241,7 @@ def apply(
     numbers = photos.numbers
     lacking = (name for name in (*changes.new, *changes.changed) if name not in changes.copied)
     wanted = photos.select(numbers[name] for name in lacking)
-    if wanted and isinstance(index, Index):
+    if wanted and index.has_vectors:
         _refuse_unknown_model(index.spec.model)
     engine, tags = index.engine, index.engine.find(changes.changed)
     extra = {n: {"tags": old.tags} for n, old in tags.items() if old.tags} | dict(extra or {})
@@ -260,9 +252,12 @@ def apply(
     engine.amend(Amendment(changes.deleted, changes.moved, stamps, None, roots))
     confirm(index.place, photos.roots.besides(before))
     if shared:
-        assert isinstance(index, Index)
-        index.add(np.stack([vector for _, vector in shared]), [photo for photo, _ in shared])
-    failures = _described(index, wanted, store, extra, progress, describing) if wanted else {}
+        vectors = np.stack([vector for _, vector in shared])
+        need_vectors(index).add(vectors, [photo for photo, _ in shared])
+    failures = dict[str, str]()
+    if wanted:
+        known: dict[str, Any] = {"store": store, "progress": progress, **describing}
+        failures = index.add_photos(wanted, extra=extra, **known)
     if worse := [name for name in changes.changed if name in failures]:
         engine.amend(Amendment(removed=worse))  # what it showed is gone
     waiting = {n: why for n, why in changes.skipped.items() if n in numbers}
@@ -287,31 +282,6 @@ def _refuse_unknown_model(model: str) -> None:
     refuse_unfetched(model)
 
 
-def _described(
-    index: PhotoIndex,
-    photos: Photos,
-    store: str | Path | None,
-    extra: Mapping[str, Mapping[str, Any]],
-    progress: Progress | None,
-    describing: Mapping[str, Any],
-) -> dict[str, str]:
-    """Describe photos as the others were, and index them; those that failed, and why."""
-    if isinstance(index, AsmkIndex):
-        regions = describing.get("regions")
-        return asmk_build.add(
-            photos, index, store=store, extra=extra, progress=progress, regions=regions
-        )
-    assert isinstance(index, Index)
-    model, known = index.spec.model, for_more(index.spec.settings)
-    known |= {name: value for name, value in describing.items() if value is not None}
-    with working_folder(index.place, store) as place:
-        found = describe_photos(photos, model, place, progress, **known)
-        failures = found.failures
-        if len(found):
-            index.add(found, details(found, photos, extra))
-    return failures
-
-
 def _shared(
     index: PhotoIndex,
     photos: Photos,
@@ -319,9 +289,9 @@ def _shared(
     extra: Mapping[str, Mapping[str, Any]],
 ) -> list[tuple[Photo, Any]]:
     """Photos whose content the index knows, with the vectors of that."""
-    if not changes.copied or not isinstance(index, Index):
+    if not changes.copied:
         return []
-    found = index.engine.lookup(list(dict.fromkeys(changes.copied.values())))
+    found = need_vectors(index).engine.lookup(list(dict.fromkeys(changes.copied.values())))
     shared = []
     for name, like in changes.copied.items():
         photo, vector = found[like]

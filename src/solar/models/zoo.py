@@ -35,6 +35,7 @@ from typing import Any, Literal
 
 from solar import weights
 from solar.errors import SolarError
+from solar.files import cache_directory
 
 # Describes photos; describes 32×32 patches; finds and describes local features of photos; nothing
 # but a backbone; one linear layer.
@@ -146,15 +147,6 @@ def find(name: str) -> NamedModel:
     similar = list(dict.fromkeys(names[match].name for match in close))[:3]
     perhaps = f" (perhaps {' or '.join(similar)}?)" if similar else ""
     raise SolarError(f'There is no model called "{name}"{perhaps}; "solar models" lists them all.')
-
-
-def cache_directory() -> Path:
-    """The folder for downloads: SOLAR_CACHE, else the user's cache folder."""
-    if chosen := os.environ.get("SOLAR_CACHE"):
-        return Path(chosen).expanduser()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("solar"))
 
 
 def path_of(entry: NamedModel) -> Path:

@@ -9,7 +9,7 @@ from solar.albums.groups import GroupSettings, MatchingPairs, grouped
 from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
 from solar.errors import SolarError
 from solar.index.embeddings import described
-from solar.sfm import pair_verification
+from solar.sfm import pairs
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_groups(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("solar.albums.groups.PAIRS", 8)
-    monkeypatch.setattr(pair_verification, "PAIRS", 8)
+    monkeypatch.setattr(pairs, "PAIRS", 8)
     expected = list(solar.groups(index))
     collection = described(index, tmp_path)
     seen: list[int] = []

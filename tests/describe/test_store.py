@@ -22,9 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.running import python
 
-from solar.describe import shard_files
-from solar.describe.store import Store
-from solar.describe.store_lock import lock
+from solar.describe import store_files
+from solar.describe.store import Store, lock
 from solar.errors import SolarError
 from solar.images import Photos, Roots
 
@@ -355,25 +354,6 @@ def test_a_vector_that_is_not_finite_names_its_photo(
     assert store.pending() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("vectors", "names", "sizes", "failures"),
-    [
-        (np.ones((2, DIM)), NAMES[:3], [(1, 1)] * 3, {}),
-        (np.ones((3, DIM + 1)), NAMES[:3], [(1, 1)] * 3, {}),
-        (np.ones((3, DIM)), NAMES[:3], [(1, 1)] * 2, {}),
-        (np.ones((3, DIM)), NAMES[2::-1], [(1, 1)] * 3, {}),
-        (np.ones((2, DIM)), NAMES[:2], [(1, 1)] * 2, {}),
-        (np.ones((3, DIM)), NAMES[:3], [(1, 1)] * 3, {"stranger.jpg": "lost"}),
-    ],
-    ids=["rows", "dim", "sizes", "order", "missing", "stranger"],
-)
-def test_a_shard_that_is_not_its_slice_is_refused(
-    tmp_path: Path, vectors: np.ndarray, names: list[str], sizes: list, failures: dict
-) -> None:
-    with pytest.raises(ValueError, match="shard 0"):
-        create(tmp_path / "s").write_shard(0, vectors, names, sizes, failures)
-
-
 def test_a_finished_shard_is_not_overwritten(tmp_path: Path) -> None:
     store = create(tmp_path / "s")
     fill(store, 0)
@@ -406,14 +386,14 @@ def test_rival_writers_of_one_shard_never_mix(
     """A rival with other vectors writes the whole shard between our vectors and our record."""
     store = create(tmp_path / "s", NAMES[:3])
     rival = Store.open(store.path, allow_partial=True)
-    write = shard_files.write_whole
+    write = store_files.write_whole
 
     def write_and_be_overtaken(target: Path, data: bytes) -> None:
         write(target, data)
         monkeypatch.undo()
         rival.write_shard(0, np.full((3, DIM), 2.0), NAMES[:3], [(1, 1)] * 3, {})
 
-    monkeypatch.setattr(shard_files, "write_whole", write_and_be_overtaken)
+    monkeypatch.setattr(store_files, "write_whole", write_and_be_overtaken)
     store.write_shard(0, np.full((3, DIM), 1.0), NAMES[:3], [(1, 1)] * 3, {})
 
     assert Store.open(store.path).check() == []
@@ -575,7 +555,7 @@ try:
 except SolarError as error:
     sys.exit(str(error))
 """
-    src = Path(shard_files.__file__).parents[2]
+    src = Path(store_files.__file__).parents[2]
     child = subprocess.run(
         [*python(), "-c", code, path, src], capture_output=True, text=True, check=False
     )

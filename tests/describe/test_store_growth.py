@@ -14,7 +14,7 @@ import pytest
 from support.nasty_folder import photo
 
 from solar.describe import Store, Throughput, extract
-from solar.describe.store_lock import lock
+from solar.describe.store import lock
 from solar.errors import SolarError
 from solar.images import Photos, collect, find_photos
 from solar.models import RetrievalNet
@@ -197,7 +197,7 @@ def test_a_second_folder_is_added_under_other_names(folder: Path, tmp_path: Path
     store = Store.open(tmp_path / "s")
     assert {"photos//a.jpg", "more//a.jpg"} <= set(store.names)
     np.testing.assert_array_equal(
-        store.vectors([store.row("more//a.jpg")])[0], vector(b"another a")
+        store.vectors([store.rows_of(["more//a.jpg"])[0]])[0], vector(b"another a")
     )
 
 

@@ -10,8 +10,7 @@ from support.bits import BITS
 from support.warped import toy_photo
 
 from solar.errors import SolarError
-from solar.local.features import local_features, local_model, patch_cutter
-from solar.local.keypoints import akaze
+from solar.local.features import akaze, local_features, local_model, patch_cutter
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet
 
 

@@ -14,8 +14,12 @@ from support.warped import toy_photo, turned
 from solar.describe import backends
 from solar.errors import SolarError
 from solar.local.features import local_model
-from solar.local.patch_network import patch_descriptors
-from solar.local.patch_runtimes import PatchBackend, drawn_patches, open_patch_backend
+from solar.local.patch_network import (
+    PatchBackend,
+    drawn_patches,
+    open_patch_backend,
+    patch_descriptors,
+)
 from solar.matching.match import match
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, load, save
 from solar.models.checkpoint import _from_state

@@ -12,7 +12,7 @@ import solar
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.index import Index, neighbour_lists
+from solar.index import Index, embeddings
 from solar.index.embeddings import described
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.sfm.pairs import NameOrder, pairs
@@ -210,7 +210,7 @@ def test_memory_holds_blocks_and_never_all_similarities(
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbour_lists, "BLOCK", 16)
+    monkeypatch.setattr(embeddings, "BLOCK", 16)
     vectors = unit_rows(3, 100, 8).numpy()
     index = made(tmp_path, vectors, names_of(100))
     whole = list(pairs(index, k=4))

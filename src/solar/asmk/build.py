@@ -35,6 +35,7 @@ from solar.index.index import Index, is_folder
 from solar.index.sources import detail, working_folder
 from solar.local.cache import LocalCache, pack, unpack
 from solar.local.features import (
+    BINARY,
     LocalFeatures,
     LocalModel,
     local_features,
@@ -42,7 +43,6 @@ from solar.local.features import (
     local_model,
     local_name,
 )
-from solar.local.keypoints import BINARY
 from solar.ranking.verify import VerifySettings
 from solar.storage.types import DescriptorSpec, Photo
 

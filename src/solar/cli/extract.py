@@ -183,11 +183,10 @@ def _export(
     """Write what a store or an index holds, if that is the source."""
     from solar.cli.printing import print_json
     from solar.index.embeddings import open_described
-    from solar.index.exchange.hloc import check_h5_target
-    from solar.index.exchange.parquet import check_target
+    from solar.index.exchange import check_h5_target, check_parquet_target
 
     for kind, file in files.items():
-        (check_target if kind == "parquet" else check_h5_target)(file)
+        (check_parquet_target if kind == "parquet" else check_h5_target)(file)
     opened = open_described(source[0]) if len(source) == 1 else None
     if opened is None:
         return False
@@ -205,8 +204,7 @@ def _export(
 
 def _write(described: "Store | Index", kind: str, file: Path) -> int:
     from solar.cli.printing import say, steps
-    from solar.index.exchange.hloc import write_h5
-    from solar.index.exchange.parquet import write_parquet
+    from solar.index.exchange import write_h5, write_parquet
 
     write = write_parquet if kind == "parquet" else write_h5
     with steps() as progress:

@@ -103,7 +103,7 @@ def pairs(
     from solar.ranking.verify import VerifySettings
     from solar.sfm import colmap
     from solar.sfm import pairs as job
-    from solar.sfm.pair_verification import verifier_of
+    from solar.sfm.pairs import verifier_of
 
     if reconstruct is not None:
         database = database or reconstruct / "database.db"

@@ -1,6 +1,6 @@
 """What computes a descriptor: torch, or an optional runtime that is faster on a CPU.
 
-`open_backend` is for photos; `solar.local.patch_runtimes` for patches shares the rest.
+`open_backend` is for photos; `solar.local.patch_network` for patches shares the rest.
 
 A runtime is only used where it has been seen to work: the first time a network meets a runtime
 on a machine, a child process runs a few images through it, and the result must be torch's. A

@@ -6,19 +6,16 @@ forward pass; vectors leave a shard at a time. What a shard holds depends on its
 any run that finishes a store finishes the same one.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import (
-    Any,
-    NamedTuple,
-    Protocol,
-    cast,
-)
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -26,20 +23,16 @@ from torch import Tensor
 
 from solar.arrays import Floats, Pixels
 from solar.defaults import BATCH, BATCH_PIXELS
-from solar.describe.batches import Batch, Batcher
 from solar.describe.device_decoding import Decoded, DeviceDecoding, jpeg_engine
 from solar.describe.prefetch import ahead, prefetched
 from solar.describe.progress import Progress, counted
 from solar.describe.settings import Settings, for_more
 from solar.errors import PassingError, SolarError
-from solar.images import (
-    Box,
-    Photos,
-    Source,
-    Stamp,
-)
+from solar.images import Box, Photos, Source, Stamp
 from solar.models import RetrievalNet
 from solar.models.inference import checked_device
+
+Key = TypeVar("Key")
 
 # Seconds to wait before a photo is read again that the machine could not read.
 _PAUSES = (0.1, 0.5, 2.0)
@@ -132,7 +125,7 @@ class ExtractionJob:
         decoded: Iterator[Decoded],
         describe: Describer,
         advance: Callable[[int], None] = lambda photos: None,
-    ) -> "Described":
+    ) -> Described:
         """Describe some photos from a stream of decoded ones that has come to the first of them."""
         sizes: dict[int, tuple[int, int]] = {}
         failures: dict[str, str] = {}
@@ -265,6 +258,59 @@ def _stack_there(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Ten
         if tensor.is_cuda:  # its memory must not be used again before it was copied
             tensor.record_stream(torch.cuda.current_stream(device))
     return batch
+
+
+@dataclass(frozen=True)
+class Batch(Generic[Key]):
+    """Photos of one size: which they are, and their (h, w, 3) arrays or tensors."""
+
+    keys: list[Key]
+    pixels: list[Any]
+
+
+@dataclass
+class Batcher(Generic[Key]):
+    """Collects photos by size and hands out batches.
+
+    Nothing is padded or resized, so a photo's descriptor does not depend on its neighbours. Which
+    photos share a batch depends only on the order in which they come. At most four times the budget
+    and eight batches' number of photos wait at any moment; beyond that the size with the most
+    pixels goes early.
+    """
+
+    most: int = BATCH  # photos per batch
+    budget: int = BATCH_PIXELS  # pixels per batch (a photo larger than that goes alone)
+    _waiting: dict[tuple[int, ...], Batch[Key]] = field(default_factory=dict)
+    _pixels: int = 0
+    _photos: int = 0
+
+    def add(self, key: Key, pixels: Any) -> Iterator[Batch[Key]]:
+        """Take one photo; yield the batches that are full now."""
+        size = tuple(pixels.shape)
+        batch = self._waiting.setdefault(size, Batch([], []))
+        batch.keys.append(key)
+        batch.pixels.append(pixels)
+        area = size[0] * size[1]
+        self._pixels += area
+        self._photos += 1
+        if len(batch.keys) >= self.most or (len(batch.keys) + 1) * area > self.budget:
+            yield self._take(size)
+        while self._pixels > 4 * self.budget or self._photos > 8 * self.most:
+            yield self._take(max(self._waiting, key=self._held))
+
+    def flush(self) -> Iterator[Batch[Key]]:
+        """Yield all that still wait, in the order in which their sizes came up."""
+        for size in list(self._waiting):
+            yield self._take(size)
+
+    def _held(self, size: tuple[int, ...]) -> int:
+        return len(self._waiting[size].keys) * size[0] * size[1]
+
+    def _take(self, size: tuple[int, ...]) -> Batch[Key]:
+        self._pixels -= self._held(size)
+        batch = self._waiting.pop(size)
+        self._photos -= len(batch.keys)
+        return batch
 
 
 def decoders_for(device: torch.device) -> int:

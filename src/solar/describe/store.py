@@ -23,6 +23,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -34,22 +35,28 @@ import numpy.typing as npt
 
 from solar.arrays import AnyFloats
 from solar.defaults import SHARD_SIZE
-from solar.describe.shard_files import Header, Record, ShardEntry, ShardFiles
 from solar.describe.store_files import (
     MANIFEST,
     SOURCE,
+    SWEPT,
+    Header,
     Manifest,
     OtherSettingsError,
+    Record,
+    ShardEntry,
+    ShardFiles,
     damaged,
     difference,
     make_folder,
     read_manifest,
     sha256,
     source_bytes,
+    unwritable,
     write_whole,
 )
 from solar.describe.store_growth import StoredShards, up_to_date
 from solar.errors import SolarError
+from solar.files import LOCK, TEMPORARY, locked
 from solar.images import Photos, Roots, Stamp
 
 WhichRows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
@@ -139,8 +146,8 @@ class Store:
         Raises:
             SolarError: The folder holds other things, a store made otherwise, or cannot be written.
         """
-        if np.dtype(dtype) not in (np.float32, np.float16) or dim < 1 or shard_size < 1:
-            raise ValueError(f"no store has dtype={dtype}, dim={dim} and shard_size={shard_size}")
+        if np.dtype(dtype) not in (np.float32, np.float16):
+            raise ValueError(f"A store holds float32 or float16, not {dtype}.")
         path = Path(path)
         photos = names if isinstance(names, Photos) else Photos(tuple(names), ())
         if len(set(photos.names)) < len(photos):
@@ -255,22 +262,12 @@ class Store:
 
         Raises:
             SolarError: A vector is not finite, or the disk is full or read-only.
-            ValueError: The pieces do not fit together: a mistake of the caller.
         """
         with np.errstate(over="ignore"):  # an overflow to float16 is caught below, as infinity
             array = np.ascontiguousarray(vectors, self._on_disk)
         if not array.size:  # every photo failed: an empty list will do
             array = array.reshape(-1, self.dim)
         pairs = np.asarray(sizes, np.int32).reshape(-1, 2)
-        if array.shape != (len(names), self.dim) or len(pairs) != len(names):
-            raise ValueError(
-                f"shard {shard}: {len(names)} names do not go with vectors of shape {array.shape}, "
-                f"dim {self.dim} and {len(pairs)} sizes"
-            )
-        source = self.source(shard)
-        described = [name for name in source if name not in failures]
-        if list(names) != described or len(names) + len(failures) != len(source):
-            raise ValueError(f"shard {shard}: names and failures are not its slice of the list")
         finite = np.isfinite(array).all(axis=1)
         if not finite.all():
             raise SolarError(
@@ -281,7 +278,7 @@ class Store:
             known = {n: (w, h) for n, (w, h) in zip(names, pairs.tolist(), strict=True)}
             record = [
                 ShardEntry(n, known.get(n), failures.get(n, ""), (stamps or {}).get(n))
-                for n in source
+                for n in self.source(shard)
             ]
             done = self._shard(shard).write(array, record)
         self._add(shard, done)
@@ -310,10 +307,6 @@ class Store:
         """All vectors in pieces of at most `rows`, each with the number of its first row."""
         for start in range(0, len(self), rows):
             yield start, self.vectors(slice(start, start + rows))
-
-    def row(self, name: str) -> int:
-        """The row of the photo `name`."""
-        return int(self.rows_of([name])[0])
 
     def rows_of(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
         """The rows of several photos.
@@ -407,3 +400,36 @@ class Store:
                 f"{self.path} was made with {other}; choose another folder or pass the same "
                 "settings."
             )
+
+
+@contextmanager
+def lock(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let one run at a time write the store at `path`, and sweep what a killed run left there.
+
+    Workers that write shards for a run do not take it. A SolarError if another run holds it, or the
+    folder is no place for a store.
+    """
+    path = Path(path)
+    make_folder(path)
+    busy = f"Another run is writing {path}; wait until it is done or choose another folder."
+    with locked(path / LOCK, busy, complaint=unwritable):
+        _sweep(path)
+        yield
+
+
+def _sweep(path: Path) -> None:
+    """Delete temporary files and what the manifest does not name: kills leave them, and growth."""
+    named = set()
+    if (path / MANIFEST).exists():
+        store = Store(path, read_manifest(path))
+        shards = {store._shard(number): header for number, header in store._headers.items()}
+        named = {shard.vectors(header).name for shard, header in shards.items()}
+        named |= {shard.record.name for shard in map(store._shard, store._slices)}
+        named.add(store._manifest.source)
+    try:
+        for file in list(path.iterdir()):
+            orphan = SWEPT.fullmatch(file.name) and file.name not in named
+            if orphan or TEMPORARY.fullmatch(file.name):
+                file.unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from error

@@ -15,11 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from solar.arrays import AnyFloats
-from solar.describe.shard_files import Header, ShardEntry, ShardFiles
 from solar.describe.store_files import (
     MANIFEST,
+    Header,
     Manifest,
     OtherPhotosError,
+    ShardEntry,
+    ShardFiles,
     sha256,
     source_bytes,
     write_whole,

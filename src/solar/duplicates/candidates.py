@@ -26,8 +26,7 @@ from solar.duplicates.crop_fit import CELLS, PART, are_parts, best_windows, copy
 from solar.duplicates.orientations import ALIKE, WAYS, along, laid
 from solar.duplicates.small_pictures import SmallPictures
 from solar.files import replacing
-from solar.index.embeddings import DescribedCollection
-from solar.index.neighbour_lists import NeighbourLists, neighbour_lists
+from solar.index.embeddings import DescribedCollection, NeighbourLists, neighbour_lists
 
 Floats = npt.NDArray[np.float32]
 

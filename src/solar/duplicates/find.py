@@ -46,7 +46,7 @@ from solar.index.embeddings import (
     split_options,
     working,
 )
-from solar.sfm.pair_verification import verifier_of
+from solar.sfm.pairs import verifier_of
 
 _BLOCK = 128  # pairs that a stop costs at the most
 _SEEN_FILE = "duplicates-seen.bin"

@@ -1,14 +1,17 @@
-"""The descriptors of a collection in one mapped file, whatever the collection is kept in.
+"""The descriptors of a collection in one mapped file, and the nearest neighbours of its photos.
 
-Pairs, duplicates and groups compare every photo with every other. For that, rows must be read over
-and over, and must not change meanwhile: they are copied into a file of a working folder, in pieces.
+Pairs, duplicates and groups compare every photo with every other. Rows are read many times and must
+not change meanwhile, so they are copied into a file of a working folder. They are compared block by
+block, which bounds the memory; finished blocks are appended to a file, and another run continues
+after them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -18,18 +21,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from solar.arrays import AnyFloats, Vectors
+from solar.arrays import AnyFloats, RowNumbers, Vectors
+from solar.describe.progress import Progress, counted
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.files import make_folder, replacing
+from solar.files import make_folder, replacing, unwritable
 from solar.images import Photos, Roots, collect
 from solar.images.exif import Position, position
 from solar.images.roots import expanded
-from solar.index.exchange.hloc import SUFFIXES, read_h5
+from solar.index.exchange import SUFFIXES, read_h5
 from solar.index.index import Index, is_folder, need_vectors
 from solar.index.sources import describe_photos, described_rows
 from solar.local.cache import own_folder
+from solar.ranking.neighbours import Neighbours, nearest_rows
 from solar.storage.catalogue import is_index
 from solar.weights import DEFAULT
 
@@ -43,6 +48,13 @@ Described: TypeAlias = "str | Path | Store | Index | DescribedCollection"
 """An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, list or shard."""
 
 _VECTORS = "vectors.f32"
+
+BLOCK = 1024
+"""Photos whose neighbours are written at a time: some seconds of work."""
+
+Records: TypeAlias = npt.NDArray[np.void]
+NeighbourLists: TypeAlias = Records
+"""A record per photo asked for: its neighbours in `rows` (k,), best first, and their `scores`."""
 
 S = TypeVar("S", bound="DataclassInstance")
 T = TypeVar("T")
@@ -274,3 +286,106 @@ def _copied(
     return DescribedCollection(
         tuple(names), vectors, digest.hexdigest(), roots, kept or folder / "local"
     )
+
+
+def neighbour_lists(
+    photos: DescribedCollection,
+    asked: RowNumbers,
+    k: int,
+    folder: Path,
+    progress: Progress | None = None,
+    device: str | None = None,
+    step: str = "Comparing",
+) -> NeighbourLists:
+    """Find the k photos most similar to each of some photos; of equal ones the first.
+
+    Args:
+        photos: The collection.
+        asked: (m,) rows of the photos whose neighbours are wanted, who are none of their own.
+        k: How many; all others of a smaller collection.
+        folder: Where the file is kept; what an earlier run wrote into it counts, if it asked the
+            same of the same collection.
+        progress: Called after every block.
+        step: Its name for `progress`.
+        device: Where photos are compared, `cuda` for example; the same lists, sooner.
+
+    Returns:
+        m records, mapped.
+
+    Raises:
+        SolarError: The disk is full or read-only.
+    """
+    k = max(min(k, len(photos) - 1), 0)
+    record = np.dtype([("rows", "<i4", (k,)), ("scores", "<f4", (k,))])
+    if k == 0 or len(asked) == 0:
+        return np.zeros(len(asked), record)
+    key = hashlib.sha256(f"{photos.digest} {k} ".encode() + asked.astype("<i8").tobytes())
+    file = folder / f"neighbours-{key.hexdigest()[:16]}.bin"
+    nearest = nearest_rows(photos.vectors, device)
+
+    def more(begin: int) -> Iterator[NeighbourLists]:
+        for first in range(begin, len(asked), BLOCK):
+            yield _others(photos, asked[first : first + BLOCK], k, record, nearest)
+
+    return grown_records(file, record, len(asked), BLOCK, more, step, progress)
+
+
+def _others(
+    photos: DescribedCollection,
+    asked: RowNumbers,
+    k: int,
+    record: np.dtype[Any],
+    nearest: Neighbours,
+) -> NeighbourLists:
+    """The nearest of each row asked for, but for the row itself."""
+    found = np.zeros(len(asked), record)
+    rows, scores = nearest(np.asarray(photos.vectors[asked], np.float32), k + 1)
+    for number, own in enumerate(asked):
+        others = np.flatnonzero(rows[number] != own)[:k]
+        found["rows"][number] = rows[number, others]
+        found["scores"][number] = scores[number, others]
+    return found
+
+
+def grown_records(
+    file: Path,
+    record: np.dtype[Any],
+    total: int,
+    block: int,
+    more: Callable[[int], Iterable[Records]],
+    step: str,
+    progress: Progress | None = None,
+) -> Records:
+    """Finish a file of equal records that grows block by block; a stop costs the last of them.
+
+    Args:
+        file: Its name says what it holds: other contents need another name.
+        record: The layout of one.
+        total: How many there are to be.
+        block: How many are written at a time.
+        more: Given how many are done, gives the others in blocks.
+        step: Its name for `progress`.
+        progress: Called after every block.
+
+    Returns:
+        (total,) records, mapped.
+
+    Raises:
+        SolarError: The disk is full or read-only.
+    """
+    try:
+        with file.open("r+b" if file.exists() else "w+b") as out:
+            # The last block may be torn where the power failed.
+            blocks = out.seek(0, os.SEEK_END) // (record.itemsize * block)
+            done = max(blocks - 1, 0) * block
+            out.truncate(done * record.itemsize)
+            out.seek(done * record.itemsize)
+            advance = counted(progress, step, total, done)
+            for some in more(done):
+                out.write(some.tobytes())
+                out.flush()
+                os.fsync(out.fileno())
+                advance(len(some))
+    except OSError as error:
+        raise unwritable(file, error) from error
+    return np.memmap(file, record, "r", shape=(total,))

@@ -2,9 +2,10 @@
 
 OpenCV's SIFT finds the keypoints. A patch network describes the patch around each, or SIFT does:
 `"sift"`, or `"rootsift"`, the square roots of its normalised histograms (Arandjelović and
-Zisserman, CVPR 2012). `"orb"` and `"akaze"` find keypoints of their own and describe them by bits,
-see `solar.local.keypoints`. Networks such as HOW find and describe in one; see
-`solar.local.networks`.
+Zisserman, CVPR 2012). ORB (Rublee et al., ICCV 2011) and AKAZE (Alcantarilla et al., BMVC 2013)
+find keypoints of their own, and describe each by bits: 256, and 488 of which the last two are
+always zero; such descriptors are compared by how many bits differ. Networks such as HOW find and
+describe in one; see `solar.local.networks`.
 
 Two ways to cut a patch from a keypoint of diameter d, both turned by the keypoint's angle:
 
@@ -31,15 +32,22 @@ from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.images.boxes import pixel_box
 from solar.images.opencv import opencv
-from solar.local.keypoints import BINARY, akaze, keypoints_of
 from solar.local.patch_cutting import REGION, SMALLEST
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from solar.local.patch_runtimes import PatchBackend
+    from solar.local.patch_network import PatchBackend
     from solar.models import PatchNet, RetrievalNet
 
+
+Method = Literal["sift", "orb", "akaze"]
+
+BINARY = ("orb", "akaze")
+"""Methods that describe a keypoint by bits."""
+
+_BYTES = {"orb": 32, "akaze": 61}
+_LEAST_SIDE = 32  # of a photo, for the methods of bits: they fail on a few pixels
 
 Frames = Literal["wide", "demo"]
 Descriptors: TypeAlias = NDArray[Any]
@@ -169,7 +177,7 @@ def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -
     device = None if backend == "torch" else "cpu"
     network: LocalModel = load(model, device=device) if isinstance(model, str | Path) else model
     if backend != "torch":
-        from solar.local.patch_runtimes import open_patch_backend
+        from solar.local.patch_network import open_patch_backend
 
         if not isinstance(network, PatchNet):
             raise SolarError(f"{local_name(network)} is not a patch model, which `backend=` needs.")
@@ -192,7 +200,7 @@ def local_fingerprint(model: LocalModel) -> str:
     """Two models that share it give the same descriptors."""
     if isinstance(model, str):
         return model
-    from solar.local.patch_runtimes import PatchBackend
+    from solar.local.patch_network import PatchBackend
     from solar.models import fingerprint
 
     if isinstance(model, PatchBackend):  # int8 and float32 are not quite the same
@@ -286,3 +294,77 @@ def root_sift(histograms: Floats) -> Floats:
 def _unit(rows: Floats) -> Floats:
     unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return unit
+
+
+def keypoints_of(
+    grey: NDArray[np.uint8],
+    method: Method,
+    count: int,
+    inside: tuple[float, ...] | None = None,
+    *,
+    describe: bool = True,
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Find the strongest keypoints of a grey photo (h, w).
+
+    Args:
+        grey: The photo.
+        method: What finds them.
+        count: Keep so many.
+        inside: x1, y1, x2, y2 in pixels: only keypoints in this box.
+        describe: Whether their descriptors are wanted, which SIFT saves time without.
+
+    Returns:
+        (n, 4) x, y, diameter and angle in degrees; and their descriptors: (n, 128) float32
+        histograms of SIFT, (n, 32) or (n, 61) bytes of ORB or AKAZE.
+
+    Raises:
+        SolarError: OpenCV is not installed, or has no AKAZE.
+    """
+    if method == "sift":
+        # Without a box SIFT itself drops the weaker ones, before it describes them.
+        sift = opencv().SIFT_create(nfeatures=0 if inside else count)
+        found, rows = sift.detectAndCompute(grey, None) if describe else (sift.detect(grey), None)
+        blank = np.empty((len(found), 128), np.float32)
+    else:
+        found, rows = _of_bits(grey, method, count, inside)
+        blank = np.empty((len(found), _BYTES[method]), np.uint8)
+    rows = blank if rows is None else rows
+    table = np.array([(*k.pt, k.size, k.angle, k.response) for k in found], np.float64)
+    table = table.reshape(-1, 5)
+    if inside:
+        x, y = table[:, 0] + 0.5, table[:, 1] + 0.5
+        within = (x >= inside[0]) & (y >= inside[1]) & (x <= inside[2]) & (y <= inside[3])
+        table, rows = table[within], rows[within]
+    x, y, sizes, angles, strength = table.T
+    best = np.lexsort((angles, sizes, x, y, -strength))[:count]  # threads find them in any order
+    return table[best, :4], rows[best]
+
+
+def akaze() -> Any:
+    """OpenCV's AKAZE; a SolarError where it has none.
+
+    OpenCV 4 has it. OpenCV 5 has it among the extra modules, which are a package of their own.
+    """
+    cv2 = opencv()
+    for place in (cv2, getattr(cv2, "xfeatures2d", None)):
+        create = getattr(place, "AKAZE_create", None)
+        if create is not None:
+            return create()
+    raise SolarError(
+        f"This OpenCV ({cv2.__version__}) has no AKAZE: choose orb, or install "
+        "opencv-contrib-python-headless instead of opencv-python-headless."
+    )
+
+
+def _of_bits(
+    grey: NDArray[np.uint8], method: Method, count: int, inside: tuple[float, ...] | None
+) -> tuple[Any, Any]:
+    finder = akaze() if method == "akaze" else opencv().ORB_create(nfeatures=count)
+    if min(grey.shape) < _LEAST_SIDE:
+        return (), None
+    mask = None
+    if inside:  # ORB keeps so many per level of its pyramid: they must not be spent elsewhere
+        left, top, right, bottom = inside
+        mask = np.zeros_like(grey)
+        mask[int(top) : int(np.ceil(bottom)), int(left) : int(np.ceil(right))] = 255
+    return finder.detectAndCompute(grey, mask)  # type: ignore[no-any-return]

@@ -27,7 +27,7 @@ from solar.images.orientation import orientation_of, stored_points
 from solar.local.features import LocalFeatures
 from solar.matching.match import DENSE_RATIO, mutual_matches
 from solar.ranking.verify import Verifier
-from solar.sfm.pair_verification import Pair, with_features
+from solar.sfm.pairs import Pair, with_features
 
 if TYPE_CHECKING:
     from solar.images import Source

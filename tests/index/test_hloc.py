@@ -7,9 +7,8 @@ import pytest
 from support.unit_rows import unit_rows
 
 from solar.errors import SolarError
-from solar.index import Index
-from solar.index.exchange import hloc as hloc_file
-from solar.index.exchange.hloc import check_h5_target, read_h5, write_h5
+from solar.index import Index, exchange
+from solar.index.exchange import check_h5_target, read_h5, write_h5
 from solar.sfm.pairs import pairs
 
 h5py: Any = pytest.importorskip("h5py", reason='pip install "solar-retrieval[sfm]"')
@@ -19,7 +18,7 @@ NAMES = ["a.jpg", "query/night/1 2.jpg", "Straße/塔.jpg", "b.jpg", "c.jpg"]
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hloc_file, "BATCH", 2)
+    monkeypatch.setattr(exchange, "BATCH", 2)
 
 
 @pytest.fixture

@@ -51,10 +51,10 @@ from solar.sfm.pairs import (
 )
 
 SHARE = 0.5
-"""So many of the smaller group's photos must match as many of the larger."""
+"""This share of the smaller group's photos must match as many of the larger."""
 
 MOST = 3
-"""But never more: sides of one large place have few photos in common."""
+"""But at most this many: sides of one large place have few photos in common."""
 
 _RECORD = np.dtype([("inliers", "<i4")])
 
@@ -150,7 +150,7 @@ def grouped(
 
 
 def _group(names: Sequence[str], graph: MatchingPairs, edges: Sequence[int], k: int) -> PhotoGroup:
-    """A group from its pairs; who matches most photos, and these best, comes first."""
+    """A group from its pairs; photos with most matches, and the best, come first."""
     matches: dict[int, list[int]] = defaultdict(list)  # the inliers of each photo's pairs
     for edge in edges:
         for row in graph.pairs[edge].tolist():
@@ -177,18 +177,9 @@ def matching_pairs(
     folder: Path,
     progress: Progress | None = None,
 ) -> MatchingPairs:
-    """Compare chosen pairs; in memory are those alone that show the same place.
+    """Match the keypoints of chosen pairs; those with at least `inliers` show the same place.
 
-    Args:
-        photos: The collection.
-        chosen: The pairs.
-        verifier: It matches their keypoints.
-        inliers: From this many on, a pair shows the same place.
-        folder: Where unfinished work is kept.
-        progress: Called after every few pairs.
-
-    Raises:
-        SolarError: The disk is full or read-only.
+    Unfinished work is kept in `folder`. A SolarError if the disk is full or read-only.
     """
     count = len(chosen)
     found = _compared(photos, chosen, verifier, folder, count, progress)
@@ -211,7 +202,7 @@ def _compared(
     progress: Progress | None,
 ) -> Records:
     """The inliers of each pair; -1 where a photo cannot be read."""
-    if not count:  # of which nothing can be mapped
+    if not count:  # an empty file cannot be mapped
         return np.empty(0, _RECORD)
     known = f"{__version__} {photos.digest} {photos.roots.stored()} {verifier.settings} {count}"
     digest = hashlib.sha256(known.encode("utf-8", "surrogateescape"))
@@ -219,8 +210,7 @@ def _compared(
         digest.update(rows.astype("<i8").tobytes())
 
     def more(done: int) -> Iterator[Records]:
-        for some in matched(islice(chosen, done, None), verifier):
-            yield _records(some)
+        return map(_records, matched(islice(chosen, done, None), verifier))
 
     file = folder / f"matched-{digest.hexdigest()[:16]}.bin"
     _match_again(file, chosen, verifier)
@@ -257,7 +247,7 @@ def supported_groups(
     Args:
         pairs: (m, 2) rows that match, each pair once.
         strengths: (m,) the stronger of two pairs comes first that are alike otherwise.
-        share: See the top of this module; 0 gives connected components.
+        share: See `SHARE`; 0 gives connected components.
     """
     linked: dict[int, set[int]] = defaultdict(set)
     for a, b in pairs.tolist():
@@ -268,7 +258,7 @@ def supported_groups(
     alike = [_alike(linked[a] | {a}, linked[b] | {b}) for a, b in pairs.tolist()]
     waiting = pairs[np.lexsort((-np.asarray(strengths), -np.array(alike)))].tolist()
     joined = True
-    while joined:  # what a group lacked it may have once both have grown
+    while joined:  # grown groups may have the support that they lacked
         joined, left = False, []
         for a, b in waiting:
             if own[a] == own[b]:
@@ -297,7 +287,7 @@ def _supported(
     own: dict[int, int],
     share: float,
 ) -> bool:
-    """Whether enough photos of a group match enough of another: a photo of both is no bridge."""
+    """Whether enough photos of a group match enough of another."""
     needed = max(min(math.ceil(share * len(small)), MOST), 1)
     matching, matched = 0, set[int]()
     for row in small:

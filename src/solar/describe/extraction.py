@@ -78,7 +78,7 @@ def extract(
     if describe is not None:  # what runs may not be what was asked for
         mode = options.get("mode")
         if begun is not None and begun.settings.get("mode") == "fast":
-            mode = "exact"  # by Pillow: a store that was begun so goes on so
+            mode = "exact"  # by Pillow, as the store was begun
         chosen = chosen.fitted(mode, describe.backend)
     job = ExtractionJob(photos, chosen, dict(boxes or {}), throughput or Throughput())
     with lock(destination):
@@ -99,7 +99,7 @@ def extract(
             from solar.describe.cluster import run_on_cluster
 
             run_on_cluster(job, store, net, scheduler, workers, progress)
-        if not isinstance(source, Photos):  # which may come from the roots of somebody's index
+        if not isinstance(source, Photos):  # these may come from the roots of an untrusted index
             confirm(destination, photos.roots)
         return Store.open(destination)
 
@@ -134,9 +134,9 @@ def extract_together(
 ) -> list[Store]:
     """Make for each network the store that `extract` would, in one pass over the photos.
 
-    The networks share the backbone of the first, on its device. Each has a destination; stores that
-    are there already are finished or kept. A descriptor that is not finite, which `extract`
-    refuses, is stored as zeros. A SolarError if a store does not fit, or the disk is full.
+    The networks share the backbone of the first, on its device. Existing stores are finished or
+    kept. A descriptor that is not finite, which `extract` refuses, is stored as zeros. A SolarError
+    if a store does not fit, or the disk is full.
     """
     settings = Settings.of(nets[0], size=size, scales=scales)
     job = ExtractionJob(photos, settings, dict(boxes or {}), Throughput())

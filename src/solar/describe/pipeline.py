@@ -48,7 +48,7 @@ class Throughput:
 
 
 class Describer(Protocol):
-    """What turns pixels into descriptors: `FusedNet`, or another backend."""
+    """Pixels to descriptors: `FusedNet`, or another backend."""
 
     @property
     def device(self) -> torch.device:
@@ -63,10 +63,9 @@ class Describer(Protocol):
 
 
 def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = None) -> Describer:
-    """The fastest faithful way to run a network as the settings say.
+    """The fastest faithful way to run a network with some settings.
 
-    An int8 backend takes its ranges from the photos. A SolarError if there is no CUDA device, or
-    the backend cannot be had.
+    An int8 backend is calibrated on the photos. A SolarError if the device or backend is missing.
     """
     from solar.describe.fast_net import FusedNet
 
@@ -161,10 +160,10 @@ class ExtractionJob:
         )
 
     def decode(self, number: int, stamp: Stamp | None = None) -> Decoded:
-        """Read and reduce one photo; a PassingError if the machine, and not the photo, is at fault.
+        """Read and reduce one photo; `stamp` is that of its file, if known.
 
-        That is tried again a few times. It must not be taken for a photo that cannot be read: the
-        store would be finished without it. Whoever knows the stamp of its file can give it.
+        A PassingError, after a few attempts, if the machine is at fault: the photo must not be
+        taken for a damaged one, or the store would be finished without it.
         """
         known = stamp
         for pause in (*_PAUSES, None):
@@ -214,7 +213,7 @@ class ExtractionJob:
 
 
 class Described(NamedTuple):
-    """What a store takes for a shard: vectors, names and sizes of photos, and those that failed."""
+    """The arguments of `Store.write_shard`."""
 
     vectors: list[Floats]
     names: list[str]
@@ -224,7 +223,7 @@ class Described(NamedTuple):
 
 
 def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Floats]]:
-    """Describe batches, a GPU working on one while the next ones are put together."""
+    """Describe batches; a GPU works on one while the next ones are put together."""
     on_gpu = describe.device.type == "cuda"
     ready = ((batch.keys, stack(batch.pixels, describe.device)) for batch in batches)
     running: deque[tuple[list[int], Tensor]] = deque()
@@ -238,12 +237,9 @@ def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[l
 
 
 def stack(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
-    """(b, h, w, 3) bytes, in memory that a GPU can fetch by itself where there is one.
-
-    Where some of them are on the GPU already, there.
-    """
+    """(b, h, w, 3) bytes: on the GPU if some are there, else in memory that it can fetch."""
     if any(isinstance(one, Tensor) for one in pixels):
-        return _stack_there(pixels, device)
+        return _stack_on_device(pixels, device)
     shape = (len(pixels), *pixels[0].shape)
     batch = torch.empty(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
     # By numpy: torch would copy with every core, and they are busy decoding.
@@ -251,7 +247,7 @@ def stack(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
     return batch
 
 
-def _stack_there(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
+def _stack_on_device(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
     there = [one if isinstance(one, Tensor) else stack([one], device)[0] for one in pixels]
     batch = torch.stack([tensor.to(device, non_blocking=True) for tensor in there])
     for tensor in there:
@@ -341,7 +337,7 @@ class QueryEncoder:
         self._alone = threading.Lock()  # a GPU's recorded graphs have one input each
 
     def __call__(self, photo: Source, box: Box | None = None) -> Floats:
-        """The descriptor (dim,) of a photo or of a box in it; raises as `decode` does."""
+        """The descriptor (dim,) of a photo or of a box in it; errors are those of `decode`."""
         [row] = self.describe([self.decode(photo, box)])
         return row
 

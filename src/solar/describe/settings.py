@@ -90,7 +90,7 @@ class Settings:
         return image
 
     def plan(self, data: bytes, box: Box | None = None) -> Reduction | None:
-        """How a device makes of a JPEG file what `decode` does; None where Pillow must."""
+        """How a device decodes a JPEG file as `decode` does; None where Pillow must."""
         if self.square is not None:
             return None
         try:

@@ -86,7 +86,7 @@ class Store:
         dtype: `float32` or `float16`.
         shard_size: Photos of the source list per shard, at most.
         shards: Number of shards, finished or not.
-        roots: Where the photos are, as far as the store was told.
+        roots: Where the photos are, as far as that is known.
     """
 
     def __init__(self, path: Path, manifest: Manifest, source: list[str] | None = None) -> None:
@@ -128,20 +128,10 @@ class Store:
     ) -> Store:
         """Start a store for `names`, or bring the one that is there up to date with them.
 
-        Vectors of photos that are still the same are kept. Call it inside `lock`, which sweeps what
-        a killed run left behind.
-
-        Args:
-            path: The folder; it may exist if it is empty or a store.
-            names: The photos, in order, each once. `Photos` also tell where they are and which of
-                them have changed.
-            model: Name of the model.
-            fingerprint: Hash of the model's weights.
-            settings: Everything else that shapes a vector, in JSON types.
-            dim: Length of a vector.
-            dtype: `float32` or `float16`.
-            shard_size: Photos per shard.
-            retry: Describe photos again that could not be described before.
+        Vectors of photos that are still the same are kept. `names` are in order, each once;
+        `Photos` also say where they are and which have changed. `settings` are JSON values. With
+        `retry`, photos that could not be described before are described again. Other arguments are
+        attributes of a store. Call it inside `lock`.
 
         Raises:
             SolarError: The folder holds other things, a store made otherwise, or cannot be written.
@@ -252,16 +242,15 @@ class Store:
 
         Processes may write different shards, or even the same one, at the same time.
 
+        A SolarError if a vector is not finite, or the disk is full or read-only.
+
         Args:
             shard: Its number.
             vectors: (n, dim), cast to the store's dtype.
             names: The n described photos, in the order of `source(shard)`.
             sizes: Their original width and height, (n, 2).
             failures: Why each other photo of `source(shard)` has no vector.
-            stamps: What the files were, where that is known.
-
-        Raises:
-            SolarError: A vector is not finite, or the disk is full or read-only.
+            stamps: The state of the files, where that is known.
         """
         with np.errstate(over="ignore"):  # an overflow to float16 is caught below, as infinity
             array = np.ascontiguousarray(vectors, self._on_disk)
@@ -291,7 +280,7 @@ class Store:
             yield self._map(shard)
 
     def vectors(self, rows: WhichRows = slice(None)) -> AnyFloats:
-        """Copy rows into memory: (n, dim), in the order asked for. All rows, unless told which."""
+        """Copy rows into memory: (n, dim), in the order asked for; by default all."""
         wanted = np.arange(len(self))[rows]
         order = np.argsort(wanted, kind="stable")
         shards = self._finished()
@@ -309,11 +298,7 @@ class Store:
             yield start, self.vectors(slice(start, start + rows))
 
     def rows_of(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The rows of several photos.
-
-        Raises:
-            SolarError: A photo failed, or is not in the store.
-        """
+        """The rows of several photos; a SolarError if one failed or is not in the store."""
         photos = self._read_photos()
         for name in names:
             if name not in photos.rows:
@@ -359,7 +344,7 @@ class Store:
         self._photos = None
 
     def record(self, shard: int) -> Record:
-        """What a finished shard says of its photos."""
+        """The photos of a finished shard."""
         return self._shard(shard).read_record(self._headers[shard])
 
     def _read_photos(self) -> _Photos:
@@ -418,7 +403,7 @@ def lock(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _sweep(path: Path) -> None:
-    """Delete temporary files and what the manifest does not name: kills leave them, and growth."""
+    """Delete temporary files, and shards that the manifest does not name."""
     named = set()
     if (path / MANIFEST).exists():
         store = Store(path, read_manifest(path))

@@ -1,4 +1,4 @@
-"""More photos for an index of either kind: of vectors, or of local features."""
+"""Add photos to an index."""
 
 from __future__ import annotations
 
@@ -87,12 +87,9 @@ def add(
 
 
 def _with_facts(
-    index: PhotoIndex,
-    photos: Photos,
-    changes: Changes,
-    named: Collection[str],
+    index: PhotoIndex, photos: Photos, changes: Changes, named: Collection[str]
 ) -> Changes:
-    """Also those named photos that stay as they are: more is known of them now."""
+    """Changes with the named photos that stay as they are: their metadata is replaced."""
     same = set(photos.names) - {*changes.new, *changes.changed, *changes.copied, *changes.skipped}
     more = sorted(same & set(named))
     if not index.has_vectors:  # they are described again
@@ -111,8 +108,10 @@ def _with_facts(
 def _add_store(index: PhotoIndex, store: Store, extra: Mapping[str, Any]) -> BuiltIndex:
     vectors = need_vectors(index)
     roots, names = joined_roots(index.roots, store.roots)
-    known = [replace(photo, path=names(photo.path)) for photo in details(store, None, {})]
-    known = [replace(photo, **extra.get(photo.path, {})) for photo in known]
+    known = [
+        replace(photo, path=names(photo.path), **extra.get(names(photo.path), {}))
+        for photo in details(store, None, {})
+    ]
     count = vectors.add(store, known)
     if roots != index.roots:
         index.engine.amend(Amendment(roots=roots))

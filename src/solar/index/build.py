@@ -1,4 +1,4 @@
-"""From photos to an index: describe them, gather what is known of them, fill the index."""
+"""From photos to an index: describe them, read their metadata, fill the index."""
 
 import json
 import warnings
@@ -88,16 +88,8 @@ def build_index(
 ) -> BuiltIndex:
     """Make an index as `build` does, and say what became of the photos.
 
-    Args:
-        sources: As for `build`.
-        address: As for `build`.
-        model: As for `build`.
-        store: Keep the descriptors there; otherwise they are deleted when the index is done.
-        metadata: As for `build`.
-        progress: As for `build`.
-        follow: Follow links to folders.
-        describing: How to describe, for `solar.extract`.
-        **options: For the engine, such as `compress="pq"`.
+    Embeddings are kept in `store`, or deleted when the index is done; `follow` follows links to
+    folders. `describing` is for `solar.extract`, and `options` for the engine, such as `compress`.
     """
     refuse_taken(address)
     if is_folder(address):
@@ -138,9 +130,9 @@ def _filled(
 def note_skipped(
     index: PhotoIndex, photos: Photos, failures: Mapping[str, str], *, complete: bool = False
 ) -> None:
-    """Have an index remember what was left out, so that it is not tried again unless it changes.
+    """Record skipped files, so that they are not tried again unless they change.
 
-    With `complete`, what was left out before and is not among the photos is gone.
+    With `complete`, files skipped before that are not among the photos are gone.
     """
     seen = dict(zip(photos.names, photos.seen, strict=True))
     now = {name: Skipped(reason) for name, reason in photos.skipped.items()}
@@ -155,9 +147,10 @@ def note_skipped(
 
 
 def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
-    """Read what else is known of photos: a JSON object a line.
+    """Read a JSON Lines file of metadata, by photo.
 
-    Each has a `path`, and any of `tags`, `taken`, `position` (degrees north and east) and `camera`.
+    Each line has a `path`, and any of `tags`, `taken`, `position` (degrees north and east) and
+    `camera`.
     """
     known = {}
     with reading(path, "is not text in UTF-8: save it as that", UnicodeDecodeError):
@@ -189,7 +182,7 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
 def warn_of_unknown(
     path: str | Path | None, extra: Mapping[str, Mapping[str, Any]], built: BuiltIndex
 ) -> None:
-    """Warn if a file of metadata, as `read_metadata` reads it, names photos that nobody knows."""
+    """Warn if a file of metadata names photos that are not in the index."""
     known = {**built.index.engine.find(list(extra)), **built.skipped} if extra else {}
     if unknown := [name for name in extra if name not in known]:
         count = len(unknown)

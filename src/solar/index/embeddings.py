@@ -91,9 +91,9 @@ class DescribedCollection:
         return {name: row for row, name in enumerate(self.names)}
 
     def row(self, name: str, where: object) -> int:
-        """The row of a photo that `where`, a list, names; also by its absolute path.
+        """The row of a photo by its name or absolute path.
 
-        A SolarError if there is no such photo.
+        A SolarError that begins with `where` if there is no such photo.
         """
         row = self.rows.get(name)
         if row is None and Path(name).is_absolute():
@@ -106,7 +106,7 @@ class DescribedCollection:
         return row
 
     def moved_to(self, place: str | Path | None) -> DescribedCollection:
-        """The same with its photos in another folder; as it is for None."""
+        """The same with its photos in another folder; unchanged for None."""
         return replace(self, roots=self.roots.moved_to(place))
 
     def folder(self, moved: str | Path | None = None) -> Path | None:
@@ -171,19 +171,12 @@ def described(
     model: RetrievalNet | str | Path | None = None,
     **describing: Any,
 ) -> DescribedCollection:
-    """Copy the descriptors of a collection into a working folder, bit by bit.
+    """Copy the embeddings of a collection into a working folder.
 
-    Args:
-        source: See `Described`. Photos are described first, into a store in the working folder
-            that another run goes on with.
-        folder: The working folder.
-        model: What describes photos; solar-r18 if not given.
-        **describing: As for `solar.extract`: `progress`, `device`, …. These two go with every
-            source.
-
-    Raises:
-        SolarError: There is nothing of the kind or no photo in it, it has no vectors or was
-            described already, or the disk is full.
+    Photos are described first, by solar-r18 if no `model` is given, into a store in the folder from
+    which another run can resume; `describing` is for `solar.extract`. Of these options, only
+    `progress` and `device` go with other sources. A SolarError if there is no such collection or no
+    photo in it, it has no vectors, or the disk is full.
     """
     if isinstance(source, DescribedCollection):
         return source
@@ -207,7 +200,7 @@ def described(
 
 
 def only_named(source: Described, folder: Path) -> DescribedCollection:
-    """The same, but photos are not described: they have names and no vectors."""
+    """As `described`, but photos have names and no vectors."""
     if (photos := _photos(source)) is None:
         return described(source, folder)
     nothing = np.empty((len(photos), 0), np.float32)
@@ -297,23 +290,12 @@ def neighbour_lists(
     device: str | None = None,
     step: str = "Comparing",
 ) -> NeighbourLists:
-    """Find the k photos most similar to each of some photos; of equal ones the first.
+    """Find the k photos most similar to each of the rows `asked` (m,), themselves excluded.
 
-    Args:
-        photos: The collection.
-        asked: (m,) rows of the photos whose neighbours are wanted, who are none of their own.
-        k: How many; all others of a smaller collection.
-        folder: Where the file is kept; what an earlier run wrote into it counts, if it asked the
-            same of the same collection.
-        progress: Called after every block.
-        step: Its name for `progress`.
-        device: Where photos are compared, `cuda` for example; the same lists, sooner.
-
-    Returns:
-        m records, mapped.
-
-    Raises:
-        SolarError: The disk is full or read-only.
+    Of equally similar photos the first come first; a smaller collection gives fewer. The file in
+    `folder` is continued if an earlier run asked the same of the same collection. `step` is its
+    name for `progress`; a `device` such as `cuda` gives the same lists sooner. Returns m records,
+    mapped. A SolarError if the disk is full or read-only.
     """
     k = max(min(k, len(photos) - 1), 0)
     record = np.dtype([("rows", "<i4", (k,)), ("scores", "<f4", (k,))])
@@ -337,7 +319,6 @@ def _others(
     record: np.dtype[Any],
     nearest: Neighbours,
 ) -> NeighbourLists:
-    """The nearest of each row asked for, but for the row itself."""
     found = np.zeros(len(asked), record)
     rows, scores = nearest(np.asarray(photos.vectors[asked], np.float32), k + 1)
     for number, own in enumerate(asked):
@@ -356,22 +337,10 @@ def grown_records(
     step: str,
     progress: Progress | None = None,
 ) -> Records:
-    """Finish a file of equal records that grows block by block; a stop costs the last of them.
+    """Finish a file of `total` equal records, written in blocks; a stop costs the last block.
 
-    Args:
-        file: Its name says what it holds: other contents need another name.
-        record: The layout of one.
-        total: How many there are to be.
-        block: How many are written at a time.
-        more: Given how many are done, gives the others in blocks.
-        step: Its name for `progress`.
-        progress: Called after every block.
-
-    Returns:
-        (total,) records, mapped.
-
-    Raises:
-        SolarError: The disk is full or read-only.
+    Other contents need another file name. `more` yields the blocks after those that are done.
+    Returns (total,) records, mapped. A SolarError if the disk is full or read-only.
     """
     try:
         with file.open("r+b" if file.exists() else "w+b") as out:

@@ -34,10 +34,7 @@ KEY = "solar"
 
 
 def check_h5_target(path: Path) -> None:
-    """Say before hours of describing what would go wrong after them.
-
-    A SolarError if h5py is not installed, or a folder is in the way.
-    """
+    """A SolarError if h5py is not installed or a folder is in the way: before hours of work."""
     optional("h5py", "sfm")
     refuse_folder(path, "the .h5 file")
 
@@ -45,17 +42,8 @@ def check_h5_target(path: Path) -> None:
 def write_h5(source: Store | Index, path: str | Path, *, progress: Progress | None = None) -> int:
     """Write descriptors for hloc, whole or not at all; a file that is there is replaced.
 
-    Args:
-        source: A finished store, or an index of vectors. No photo is read.
-        path: The file.
-        progress: Called after every batch.
-
-    Returns:
-        How many photos were written.
-
-    Raises:
-        SolarError: h5py is not installed, a photo has a name that no group can have, or the disk
-            is full or read-only.
+    No photo is read. Returns how many photos were written. A SolarError if h5py is not installed, a
+    photo has a name that no group can have, or the disk is full or read-only.
     """
     h5py = optional("h5py", "sfm")
     _, pieces = described_rows(source)
@@ -79,9 +67,8 @@ def write_h5(source: Store | Index, path: str | Path, *, progress: Progress | No
 def read_h5(path: str | Path) -> Iterator[tuple[list[str], Vectors]]:
     """Names and unit vectors (n, dim) of a file of hloc's, in pieces, in the order of the file.
 
-    Raises:
-        SolarError: h5py is not installed, or the file is missing, damaged, or holds no global
-            descriptors or several kinds of them.
+    A SolarError if h5py is not installed, or the file is missing, damaged, or holds no global
+    descriptors or several kinds of them.
     """
     h5py = optional("h5py", "sfm")
     if not Path(path).is_file():
@@ -139,19 +126,13 @@ def _vector(data: Any, path: str | Path, name: str, dim: int | None) -> Vectors:
 
 
 def check_parquet_target(path: Path) -> None:
-    """Say before hours of describing what would go wrong after them.
-
-    A SolarError if pyarrow is not installed, or a folder is in the way.
-    """
+    """A SolarError if pyarrow is not installed or a folder is in the way: before hours of work."""
     optional("pyarrow", "parquet")
     refuse_folder(path, "the Parquet file")
 
 
 def write_parquet(
-    source: Store | Index,
-    path: str | Path,
-    *,
-    progress: Progress | None = None,
+    source: Store | Index, path: str | Path, *, progress: Progress | None = None
 ) -> int:
     """Write a row per photo, whole or not at all; a file that is there is replaced.
 
@@ -159,16 +140,8 @@ def write_parquet(
     upright photo, `bytes` and `sha256` of its file; null where something is not known. The metadata
     of the file has the model, its fingerprint, dim and all settings under `solar`, as JSON.
 
-    Args:
-        source: A finished store, or an index of vectors. No photo is read.
-        path: The file.
-        progress: Called after every batch.
-
-    Returns:
-        How many rows were written.
-
-    Raises:
-        SolarError: pyarrow is not installed, or the disk is full or read-only.
+    No photo is read. Returns how many rows were written. A SolarError if pyarrow is not installed,
+    or the disk is full or read-only.
     """
     arrow, parquet = optional("pyarrow", "parquet"), optional("pyarrow.parquet", "parquet")
     spec, pieces = described_rows(source)
@@ -201,7 +174,6 @@ def _schema(arrow: Any, spec: DescriptorSpec) -> Any:
 
 
 def _rows(arrow: Any, schema: Any, photos: Sequence[Photo], vectors: Vectors) -> Any:
-    """A record batch, which the writer makes a row group of."""
     stamps = [photo.stamp for photo in photos]
     columns = [
         [photo.path for photo in photos],

@@ -62,7 +62,7 @@ NAMED = (*HISTOGRAMS, *BINARY)
 """What describes keypoints without a network."""
 
 DEFAULT: Literal["rootsift"] = "rootsift"
-"""What describes keypoints where nobody says: it needs no weights."""
+"""The default, which needs no weights."""
 
 PATCH = 32
 
@@ -81,9 +81,9 @@ class LocalFeatures:
         descriptors: (n, d) float32, of unit norm if `unit`; of ORB and AKAZE (n, bytes) uint8.
         shape: Height and width of the whole upright photo.
         scale: By how much the photo was shrunk to find them: this many pixels became one.
-        unit: Off: descriptors have lengths of their own, which mean something to ASMK.
-        dense: Points are locations of a map: no nearer to what they show than that is fine, and
-            with neighbours much like them.
+        unit: Off: descriptors have lengths of their own, which ASMK uses.
+        dense: Points are locations of a map: only as exact as its grid, and much like their
+            neighbours.
     """
 
     points: Floats
@@ -160,10 +160,10 @@ def local_features(
 
 
 def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -> LocalModel:
-    """What describes keypoints, from what a user may write, such as the name of a patch network.
+    """The model for local features of this name, file or network; None is the default.
 
-    None is the default. `backend` runs a patch network on a CPU, see `solar.describe.backends`. A
-    SolarError if there is no such model or backend, or the model describes whole photos.
+    `backend` runs a patch network on a CPU, see `solar.describe.backends`. A SolarError if there is
+    no such model or backend, or the model describes whole photos.
     """
     model = DEFAULT if model is None else model
     if model == "akaze":
@@ -185,12 +185,12 @@ def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -
     if isinstance(network, RetrievalNet):
         from solar.local.networks import local_pooling
 
-        local_pooling(network)  # or it says that there is none
+        local_pooling(network)  # raises if there is none
     return network
 
 
 def local_name(model: LocalModel) -> str:
-    """What to call a model in a result."""
+    """The name of a model in results."""
     if isinstance(model, str):
         return model
     return model.source or ("network" if hasattr(model, "backbone") else "patch network")
@@ -211,13 +211,9 @@ def local_fingerprint(model: LocalModel) -> str:
 def patch_cutter(
     grey: Pixels, found: NDArray[Any], frames: Frames = "wide", device: Any = "cpu"
 ) -> Callable[[slice], Tensor]:
-    """What cuts the patches of some of the keypoints of a photo.
+    """A function that cuts patches (n, 1, 32, 32) float32, 0 to 255, of some keypoints.
 
-    Args:
-        grey: The photo, (h, w).
-        found: Keypoints (n, 4): x, y and diameter in its pixels, angle in degrees.
-        frames: As for `local_features`.
-        device: Where the patches are: (n, 1, 32, 32) float32, 0 to 255.
+    The photo is (h, w); keypoints (n, 4) are x, y and diameter in its pixels, angle in degrees.
     """
     import torch
 
@@ -304,21 +300,11 @@ def keypoints_of(
     *,
     describe: bool = True,
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Find the strongest keypoints of a grey photo (h, w).
+    """Find the `count` strongest keypoints of a grey photo (h, w), or of the box `inside` it.
 
-    Args:
-        grey: The photo.
-        method: What finds them.
-        count: Keep so many.
-        inside: x1, y1, x2, y2 in pixels: only keypoints in this box.
-        describe: Whether their descriptors are wanted, which SIFT saves time without.
-
-    Returns:
-        (n, 4) x, y, diameter and angle in degrees; and their descriptors: (n, 128) float32
-        histograms of SIFT, (n, 32) or (n, 61) bytes of ORB or AKAZE.
-
-    Raises:
-        SolarError: OpenCV is not installed, or has no AKAZE.
+    Returns (n, 4) x, y, diameter and angle in degrees; and their descriptors: (n, 128) float32
+    histograms of SIFT, (n, 32) or (n, 61) bytes of ORB or AKAZE. Without `describe`, SIFT saves the
+    time for them. A SolarError if OpenCV is not installed, or has no AKAZE.
     """
     if method == "sift":
         # Without a box SIFT itself drops the weaker ones, before it describes them.

@@ -33,24 +33,17 @@ _WANTED = 1000
 
 @dataclass(frozen=True, eq=False)
 class LocalMap:
-    """What a photo holds at one scale.
+    """The features of a photo at one scale."""
 
-    Attributes:
-        scale: By which the photo was resized.
-        size: Height and width it got, in pixels.
-        strengths: (h, w) of the locations.
-        descriptors: (h, w, d).
-    """
-
-    scale: float
-    size: tuple[int, int]
-    strengths: Floats
-    descriptors: Floats
+    scale: float  # by which the photo was resized
+    size: tuple[int, int]  # its height and width then, in pixels
+    strengths: Floats  # (h, w) of the locations
+    descriptors: Floats  # (h, w, d)
 
 
 @dataclass(frozen=True, eq=False)
 class StrongLocations:
-    """What is kept of a photo's maps, strongest first; see `solar.local.features.LocalFeatures`."""
+    """The features kept of a photo's maps, strongest first; see `LocalFeatures`."""
 
     points: Floats
     sizes: Floats
@@ -76,7 +69,9 @@ def local_maps(model: RetrievalNet, images: Tensor) -> list[LocalMap]:
             if min(size) < model.backbone.least_side:
                 continue
             # Not by the scale itself: coordinates are mapped by the ratio of the sizes.
-            resized = images if scale == 1 else _resized(images, size)
+            resized = images
+            if scale != 1:
+                resized = F.interpolate(images, size, mode="bilinear", align_corners=False)
             strengths, descriptors = pool.local(features(resized))
             arrays = strengths[0].cpu().numpy(), descriptors[0].movedim(0, -1).cpu().numpy()
             maps.append(LocalMap(scale, size, *arrays))
@@ -142,7 +137,7 @@ def kept_features(
 
 
 def local_pooling(model: RetrievalNet) -> LocalPooling:
-    """What makes local features of the network's maps; a SolarError if there is nothing."""
+    """The local pooling of a network; a SolarError if it has none."""
     if not isinstance(model.pool, LocalPooling):
         raise SolarError(
             f"{model.source or 'The model'} describes whole photos, not keypoints: choose a "
@@ -152,16 +147,12 @@ def local_pooling(model: RetrievalNet) -> LocalPooling:
 
 
 def _backbone(model: RetrievalNet) -> Callable[[Tensor], Tensor]:
-    """What makes maps of images; on a CPU it is fused, which is worth it for seven scales."""
+    """The backbone; on a CPU it is fused, which is worth it for seven scales."""
     if model.device.type != "cpu" or not model.backbone.fusable:
         return model.forward_features
     fused: nn.Module = model.backbone.fuse()
     fused.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return lambda images: fused(images.contiguous(memory_format=torch.channels_last))
-
-
-def _resized(images: Tensor, size: tuple[int, int]) -> Tensor:
-    return F.interpolate(images, size=size, mode="bilinear", align_corners=False)
 
 
 def strongest(strengths: Floats, count: int) -> Ints:

@@ -113,7 +113,7 @@ _WHOLE_MACHINE = Lock()
 
 @contextmanager
 def _single_threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads in each of which torch computes on one core; elsewhere it goes on as before."""
+    """Threads in each of which torch computes on one core, as it does nowhere else."""
     before = torch.get_num_threads()
     started = Barrier(count + 1)
 
@@ -134,15 +134,10 @@ def _single_threads(count: int) -> Iterator[ThreadPoolExecutor]:
 
 @dataclass(frozen=True, eq=False)
 class PatchBackend:
-    """A patch network on another runtime; it describes keypoints wherever the network does.
-
-    Attributes:
-        net: The network.
-        name: Of the backend that really runs.
-    """
+    """A patch network on another runtime; it describes keypoints wherever the network does."""
 
     net: PatchNet
-    name: str
+    name: str  # of the backend that really runs
     _run: Run
     # A runtime takes one batch at a time, and has all cores for it.
     _turn: Lock = field(default_factory=Lock)
@@ -152,7 +147,7 @@ class PatchBackend:
 
     @property
     def source(self) -> str | None:
-        """What to call it in a result."""
+        """Its name in results."""
         return None if self.net.source is None else f"{self.net.source}, {self.name}"
 
     def descriptors_of(self, count: int, patches: Callable[[slice], Tensor]) -> NDArray[np.float32]:

@@ -46,7 +46,7 @@ Pair: TypeAlias = tuple[str, str]
 """Names of two photos."""
 
 PAIRS = 64
-"""So many have their features in memory at a time: up to some hundred MB."""
+"""Pairs whose features are in memory at a time: up to some hundred MB."""
 
 _CELLS = 1 << 21  # of a table that is looked at at a time: some tens of MB
 
@@ -119,7 +119,7 @@ def pairs(
         folder = stack.enter_context(working(work))
         photos = described(source, folder, device=settings.device, **describing)
         verifier = None
-        if settings.verify:  # what would go wrong is told before any work
+        if settings.verify:  # fail before any work
             wanted = VerifySettings() if settings.verify is True else settings.verify
             verifier = verifier_of(photos, wanted)
         chosen: Iterable[Pair] = (found := chosen_pairs(photos, settings, folder, progress))
@@ -229,7 +229,7 @@ class ChosenPairs:
             yield np.stack([self.asked[numbers[mine]], found[mine, column]], axis=1)
 
     def _partners(self, numbers: RowNumbers) -> RowNumbers:
-        """What each of the photos is paired with, (m, k + 2 window), -1 for none."""
+        """Rows that each photo is paired with, (m, k + 2 window), -1 for none."""
         settings, asked, lists = self.settings, self.asked[numbers], self.lists[numbers]
         rows = lists["rows"].astype(np.int64)
         if settings.min_score is not None:
@@ -245,10 +245,7 @@ class ChosenPairs:
 
 
 def verifier_of(photos: DescribedCollection, settings: VerifySettings) -> Verifier:
-    """What finds and compares local features of the photos of a collection.
-
-    A SolarError if it is unknown where the photos are, or OpenCV is not installed.
-    """
+    """A verifier for a collection; a SolarError without its photos or OpenCV."""
     roots = photos.roots.moved_to(settings.photos)
     if not any(Path(root.path).exists() for root in roots.roots):
         raise SolarError(
@@ -259,15 +256,9 @@ def verifier_of(photos: DescribedCollection, settings: VerifySettings) -> Verifi
 
 
 def verified(
-    pairs: Iterable[Pair],
-    verifier: Verifier,
-    total: int,
-    progress: Progress | None = None,
+    pairs: Iterable[Pair], verifier: Verifier, total: int, progress: Progress | None = None
 ) -> Iterator[Pair]:
-    """Those of the pairs whose keypoints fit one geometry, in their order.
-
-    Photos that are gone or cannot be read fit none, which a warning says.
-    """
+    """Those of the pairs whose keypoints fit one geometry; a warning of photos not read."""
     advance = counted(progress, "Verifying", total)
     for some in matched(pairs, verifier):
         yield from (pair for pair, found in some if found is not None and found.same_scene)
@@ -297,8 +288,8 @@ def with_features(
 ) -> Iterator[tuple[list[Pair], dict[str, LocalFeatures]]]:
     """Pairs in pieces, each with the features of its photos.
 
-    Features are as they are kept, so that another run gives the same. Photos that are gone or
-    cannot be read have none, which a warning says at the end.
+    Features are rounded as in the cache, so that another run gives the same. Photos that cannot be
+    read have none; a warning at the end lists them.
     """
     errors: dict[str, str] = {}
 
@@ -323,10 +314,10 @@ def with_features(
 
 
 def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
-    """Write a list of pairs, whole or not at all, and say how many; a warning if names have spaces.
+    """Write a list of pairs, whole or not at all, and return how many.
 
-    Photos whose name has several lines are left out, with a warning for each. A SolarError if the
-    disk is full or read-only.
+    Warns of names with spaces, and of names with line breaks, which are left out. A SolarError if
+    the disk is full or read-only.
     """
     count, spaced, broken = 0, set[str](), set[str]()
     with (

@@ -19,8 +19,7 @@ from solar.describe.pipeline import describer
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
 from solar.images import scan as scan_module
-from solar.index import Index
-from solar.index import build as index_build
+from solar.index import Index, sources
 from solar.index.add import add
 from solar.index.build import build, build_index
 from solar.index.photo_index import PhotoIndex
@@ -392,7 +391,7 @@ def test_an_index_that_knows_no_root_says_so(tmp_path: Path) -> None:
 
 
 def test_a_stopped_sync_goes_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_build, "_SMALL_SHARD", 3)
+    monkeypatch.setattr(sources, "_SMALL_SHARD", 3)
     fill(home.photos, *range(10, 18))
 
     def stop(step: str, done: int, total: int) -> None:
@@ -413,7 +412,7 @@ def test_a_stopped_sync_goes_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_sync_ends_what_a_stopped_addition_began(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_build, "_SMALL_SHARD", 3)
+    monkeypatch.setattr(sources, "_SMALL_SHARD", 3)
     place = home.photos.parent
     fill(place / "many", *range(10, 18))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from solar.asmk.build import Finder
+from solar.asmk.features import Finder
 from solar.asmk.folder import AsmkFolder
 from solar.asmk.kernel import Kernel, Signatures, aggregate
 from solar.asmk.regions import GRID, PhotoRegions, read_regions

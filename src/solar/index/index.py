@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Vectors
-from solar.describe.settings import for_more
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Roots
@@ -349,6 +348,8 @@ class Index(PhotoIndex):
         **describing: Any,
     ) -> dict[str, str]:
         """Describe photos with the model and settings of the index; see `PhotoIndex.add_photos`."""
+        from solar.describe.settings import for_more
+
         settings = for_more(self.spec.settings)
         settings |= {name: value for name, value in describing.items() if value is not None}
         with working_folder(self.place, store) as place:

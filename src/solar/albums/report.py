@@ -12,32 +12,20 @@ from solar.index.report_file import Report
 
 @dataclass(frozen=True)
 class GroupPhoto:
-    """A photo of a group.
+    """A photo of a group."""
 
-    Attributes:
-        name: Its name in the collection.
-        links: How many photos of the group it matches.
-        inliers: How many keypoints agree in the best of these matches.
-        agreement: The share of the others that it matches, of at most `k` compared.
-    """
-
-    name: str
-    links: int
-    inliers: int
-    agreement: float
+    name: str  # in the collection
+    links: int  # photos of the group that it matches
+    inliers: int  # keypoints that agree in the best of these matches
+    agreement: float  # the share of the others that it matches, of at most `k` compared
 
 
 @dataclass(frozen=True)
 class PhotoGroup:
-    """Photos that show the same place.
+    """Photos that show the same place."""
 
-    Attributes:
-        photos: The one that represents the group first, then those that belong to it most surely.
-        links: How many pairs of them match.
-    """
-
-    photos: tuple[GroupPhoto, ...]
-    links: int
+    photos: tuple[GroupPhoto, ...]  # the cover first, then those that belong to it most surely
+    links: int  # pairs of them that match
 
     @property
     def cover(self) -> str:

@@ -62,25 +62,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DescribedCollection:
-    """Photos and their descriptors.
+    """Photos and their descriptors."""
 
-    Attributes:
-        names: The photos, each once, relative to the image folder.
-        vectors: (n, dim) float32 of unit norm, mapped.
-        digest: Of names and vectors: equal for equal collections.
-        roots: Where the photos are, as far as that is known.
-        local: The folder in which their local features are kept.
-        skipped: Photos that could not be described just now, and why.
-        known: Where photos were taken, by name, as far as an index says.
-    """
-
-    names: tuple[str, ...]
-    vectors: AnyFloats
-    digest: str
-    roots: Roots
-    local: Path
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    known: Mapping[str, Position] = field(default_factory=dict)
+    names: tuple[str, ...]  # each once, relative to the image folder
+    vectors: AnyFloats  # (n, dim) float32 of unit norm, mapped
+    digest: str  # of names and vectors: equal for equal collections
+    roots: Roots  # where the photos are, as far as that is known
+    local: Path  # the folder of their local features
+    skipped: Mapping[str, str] = field(default_factory=dict)  # not described now, and why
+    known: Mapping[str, Position] = field(default_factory=dict)  # positions in an index, by name
 
     def __len__(self) -> int:
         return len(self.names)

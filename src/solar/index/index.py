@@ -129,10 +129,13 @@ class Index(PhotoIndex):
             SolarError: The address is taken or cannot be written, or photos and vectors do not fit
                 together.
         """
-        spec = spec or spec_of(source) or DescriptorSpec(np.atleast_2d(np.asarray(source)).shape[1])
-        named = roots_known(source) if roots is None else roots
-        if roots is None:
-            roots = source.roots if isinstance(source, Store) else Roots()
+        named = roots
+        if isinstance(source, Store):
+            spec = spec or spec_of(source)
+            if roots is None:
+                roots, named = source.roots, roots_known(source)
+        spec = spec or DescriptorSpec(np.atleast_2d(np.asarray(source)).shape[1])
+        roots, named = roots or Roots(), named or Roots()
         filling = batches(source, photos)
         index = cls(engine_module(address).create(address, spec, filling, roots, **options), model)
         confirm(index.place, named)
@@ -159,8 +162,7 @@ class Index(PhotoIndex):
             **options: For the engine.
 
         Returns:
-            An `Index`, or an `AsmkIndex` if the folder holds local features; `need_vectors`
-            rejects the latter.
+            An `Index`, or an `AsmkIndex` if the folder holds local features.
 
         Raises:
             SolarError: There is no index, or it is damaged or too new.
@@ -212,7 +214,7 @@ class Index(PhotoIndex):
         return QueryEncoder(self.model, self.spec.settings)
 
     def close(self) -> None:
-        """Let go of files and connections, and of the network: a closed index may be kept long."""
+        """Close files and connections, and free the network."""
         super().close()
         self._given = None
         for loaded in ("model", "encoder"):
@@ -327,7 +329,8 @@ class Index(PhotoIndex):
             SolarError: They were described by another model or with other settings, another writer
                 is at work, or the disk is full.
         """
-        self._refuse_other(spec_of(source))
+        if isinstance(source, Store):
+            self._refuse_other(spec_of(source))
         if photos is not None or not isinstance(source, Store):
             return self.engine.add(batches(source, photos))
         roots, name = joined_roots(self.roots, source.roots)
@@ -401,9 +404,9 @@ class Index(PhotoIndex):
             raise SolarError("The query holds numbers that are not finite: describe it again.")
         return queries
 
-    def _refuse_other(self, spec: DescriptorSpec | None) -> None:
+    def _refuse_other(self, spec: DescriptorSpec) -> None:
         ours = self.spec
-        if spec is None or not (spec.fingerprint and ours.fingerprint):
+        if not (spec.fingerprint and ours.fingerprint):
             return
         if spec.fingerprint != ours.fingerprint:
             raise SolarError(

@@ -299,7 +299,7 @@ class PhotoIndex(ABC):
         return self.engine.remove([paths] if isinstance(paths, str) else list(paths))
 
     def photo(self, path: str) -> Photo:
-        """What is known of an indexed photo; a SolarError if it is not indexed."""
+        """An indexed photo with its metadata; a SolarError if it is not indexed."""
         return self._named(path, self.engine.find)
 
     def info(self) -> dict[str, Any]:
@@ -324,7 +324,7 @@ class PhotoIndex(ABC):
         forget_removed(self.engine)
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         self.engine.close()
 
     @abstractmethod

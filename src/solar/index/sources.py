@@ -36,16 +36,14 @@ _SMALL_SHARD, _FEW = 64, 16_384
 _WORKING = ".extracting"
 
 
-def spec_of(source: object) -> DescriptorSpec | None:
-    """How a store was made; None for plain vectors."""
-    if not isinstance(source, Store):
-        return None
-    return DescriptorSpec(source.dim, source.model, source.fingerprint, source.settings)
+def spec_of(store: Store) -> DescriptorSpec:
+    """How a store was made."""
+    return DescriptorSpec(store.dim, store.model, store.fingerprint, store.settings)
 
 
-def roots_known(source: object) -> Roots:
+def roots_known(store: Store) -> Roots:
     """The roots of a store that this user gave to it."""
-    return confirmed_roots(source.path, source.roots) if isinstance(source, Store) else Roots()
+    return confirmed_roots(store.path, store.roots)
 
 
 def joined_roots(roots: Roots, others: Roots) -> tuple[Roots, Callable[[str], str]]:
@@ -118,8 +116,7 @@ def described_rows(
 ) -> tuple[DescriptorSpec, Iterator[tuple[list[Photo], Vectors]]]:
     """How the vectors of a store or an index were made; photos and vectors in pieces."""
     if isinstance(source, Store):
-        spec = DescriptorSpec(source.dim, source.model, source.fingerprint, source.settings)
-        return spec, batches(source, None)
+        return spec_of(source), batches(source, None)
     return source.spec, source.engine.batches(BATCH)
 
 

@@ -54,21 +54,13 @@ class DatabaseCounts:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """The largest model that a mapper found, and how many models there are.
+    """The largest model that a mapper found, and how many models there are."""
 
-    Attributes:
-        images: Photos whose cameras were found.
-        of: Photos in the database.
-        points: Points in space.
-        error: Mean reprojection error in pixels; 0 without a model.
-        models: How many separate ones.
-    """
-
-    images: int
-    of: int
-    points: int
-    error: float
-    models: int
+    images: int  # photos whose cameras were found
+    of: int  # photos in the database
+    points: int  # in space
+    error: float  # mean reprojection error in pixels; 0 without a model
+    models: int  # separate ones
 
 
 def check_database(database: Path, folder: Path | None) -> None:
@@ -203,16 +195,11 @@ def reconstruct(
     """Run COLMAP's incremental mapper for a first look.
 
     Where it does not register all photos it runs once more, with less asked of the first pair, and
-    the run that registers more counts.
+    the run that registers more counts. Models are written to `sparse/0`, `sparse/1`, … in `folder`,
+    the largest first; `photos`, the image folder, gives points their colours.
 
-    Args:
-        database: With matches and two-view geometries.
-        photos: The image folder, which gives points their colours; None leaves them black.
-        folder: Its models are written to `sparse/0`, `sparse/1`, … in it, the largest first.
-
-    Raises:
-        SolarError: pycolmap is not installed, or the folder holds a reconstruction already or
-            cannot be written.
+    A SolarError if pycolmap is not installed, or the folder holds a reconstruction already or
+    cannot be written.
     """
     colmap = optional("pycolmap", "sfm")
     database, folder = Path(database), Path(folder)

@@ -155,7 +155,7 @@ class NameOrder:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> NameOrder:
-        """The order of these names."""
+        """Sort names."""
         keys = [(name.rpartition("/")[0], _with_numbers(name)) for name in names]
         rows = np.array(sorted(range(len(names)), key=keys.__getitem__), np.int64)
         _, folders = np.unique([folder for folder, _ in keys], return_inverse=True)
@@ -180,23 +180,14 @@ def _with_numbers(name: str) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True, eq=False)
 class ChosenPairs:
-    """Pairs of photos, found when they are asked for; it can be walked through again.
-
-    Attributes:
-        photos: The collection.
-        settings: Which pairs.
-        asked: (m,) rows of the photos that are paired.
-        lists: The neighbours of each of them.
-        order: By which neighbours in time are found, if any are wanted.
-        points: (n, 3) where photos were taken, in space; NaN where that is unknown.
-    """
+    """Pairs of photos, found when they are asked for; it can be iterated again."""
 
     photos: DescribedCollection
     settings: PairSettings
-    asked: RowNumbers
-    lists: NeighbourLists
-    order: NameOrder | None = None
-    points: npt.NDArray[np.float64] | None = None
+    asked: RowNumbers  # (m,) rows of the photos that are paired
+    lists: NeighbourLists  # of each of them
+    order: NameOrder | None = None  # for neighbours in time, if any are wanted
+    points: npt.NDArray[np.float64] | None = None  # (n, 3) in space; NaN where unknown
     numbers: RowNumbers = field(init=False, repr=False)  # (n,) a row's place in `asked`, or -1
 
     def __post_init__(self) -> None:

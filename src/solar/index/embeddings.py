@@ -31,8 +31,8 @@ from solar.images import Photos, Roots, collect
 from solar.images.exif import Position, position
 from solar.images.roots import expanded
 from solar.index.exchange import SUFFIXES, read_h5
-from solar.index.index import Index, is_folder, need_vectors
-from solar.index.sources import describe_photos, described_rows
+from solar.index.index import Index, described_rows, is_folder, need_vectors
+from solar.index.sources import describe_photos
 from solar.local.cache import own_folder
 from solar.ranking.neighbours import Neighbours, nearest_rows
 from solar.storage.catalogue import is_index

@@ -17,12 +17,12 @@ from solar.arrays import Vectors
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError, optional
 from solar.files import refuse_folder, replacing
-from solar.index.sources import BATCH, described_rows
+from solar.index.index import Index, described_rows
+from solar.index.sources import BATCH
 from solar.storage.types import DescriptorSpec, Photo
 
 if TYPE_CHECKING:
     from solar.describe.store import Store
-    from solar.index.index import Index
 
 
 DATASET = "global_descriptor"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -430,6 +430,15 @@ def need_vectors(index: PhotoIndex) -> Index:
     if not isinstance(index, Index):
         raise NoVectorsError
     return index
+
+
+def described_rows(
+    source: Store | Index,
+) -> tuple[DescriptorSpec, Iterator[tuple[list[Photo], Vectors]]]:
+    """How the vectors of a store or an index were made; photos and vectors in pieces."""
+    if isinstance(source, Store):
+        return spec_of(source), batches(source, None)
+    return source.spec, source.engine.batches(BATCH)
 
 
 def locate(query: Any, index: PhotoIndex | Address, **options: Any) -> Location:

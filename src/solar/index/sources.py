@@ -24,7 +24,6 @@ from solar.storage.types import DescriptorSpec, Photo
 
 if TYPE_CHECKING:
     from solar.describe.progress import Progress
-    from solar.index.index import Index
     from solar.models import RetrievalNet
 
 
@@ -109,15 +108,6 @@ def batches(
     for start, piece in pieces:
         batch = [p if isinstance(p, Photo) else Photo(p) for p in known[start : start + len(piece)]]
         yield batch, np.ascontiguousarray(piece, np.float32)
-
-
-def described_rows(
-    source: Store | Index,
-) -> tuple[DescriptorSpec, Iterator[tuple[list[Photo], Vectors]]]:
-    """How the vectors of a store or an index were made; photos and vectors in pieces."""
-    if isinstance(source, Store):
-        return spec_of(source), batches(source, None)
-    return source.spec, source.engine.batches(BATCH)
 
 
 @contextlib.contextmanager

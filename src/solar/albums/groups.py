@@ -210,7 +210,8 @@ def _compared(
         digest.update(rows.astype("<i8").tobytes())
 
     def more(done: int) -> Iterator[Records]:
-        return map(_records, matched(islice(chosen, done, None), verifier))
+        for some in matched(islice(chosen, done, None), verifier):
+            yield _records(some)
 
     file = folder / f"matched-{digest.hexdigest()[:16]}.bin"
     _match_again(file, chosen, verifier)

@@ -31,7 +31,8 @@ from lib.options import command, parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
-from solar.asmk.build import KEYPOINTS, SIZE, Finder, learn_words
+from solar.asmk.build import KEYPOINTS, SIZE, learn_words
+from solar.asmk.features import Finder
 from solar.asmk.index import create
 from solar.asmk.kernel import REGIONAL, Kernel, aggregate
 from solar.asmk.regions import read_regions

@@ -21,13 +21,11 @@ from typing import Any
 import numpy as np
 from lib.machine import machine
 
-from solar.albums.clustering import supported_groups
-from solar.albums.groups import GroupSettings, grouped, matching_pairs
+from solar.albums.groups import GroupSettings, grouped, matching_pairs, supported_groups
 from solar.describe import Store, extract
 from solar.index.embeddings import described
 from solar.ranking.verify import VerifySettings
-from solar.sfm.pair_verification import verifier_of
-from solar.sfm.pairs import PairSettings, chosen_pairs
+from solar.sfm.pairs import PairSettings, chosen_pairs, verifier_of
 
 THRESHOLDS = [round(0.5 + 0.02 * step, 2) for step in range(20)]
 

@@ -171,7 +171,7 @@ def scene(photos: Path, work: Path, ks: list[int], kinds: list[str]) -> list[dic
     import solar
     from solar.index.embeddings import described
     from solar.ranking.verify import VerifySettings
-    from solar.sfm.pair_verification import verifier_of
+    from solar.sfm.pairs import verifier_of
 
     collection = described(photos, work)
     every = list(combinations(collection.names, 2))

@@ -25,11 +25,9 @@ from solar.describe import runtime
 from solar.describe.backends import BACKENDS
 from solar.images import load
 from solar.images.opencv import opencv
-from solar.local.features import local_features, patch_cutter
-from solar.local.keypoints import keypoints_of
+from solar.local.features import keypoints_of, local_features, patch_cutter
 from solar.local.patch_cutting import REGION, SMALLEST, GreyPhotos, cut, square_frames
-from solar.local.patch_network import patch_descriptors
-from solar.local.patch_runtimes import PatchBackend, open_patch_backend
+from solar.local.patch_network import PatchBackend, open_patch_backend, patch_descriptors
 from solar.matching.match import match_features
 from solar.models import PatchNet
 from solar.models import load as load_model

@@ -5,7 +5,7 @@ Three environment variables steer it:
 * ``SOLAR_MIRRORS``: base addresses (separated by spaces or commas) tried before the published
   ones, as base + "/" + file name;
 * ``SOLAR_OFFLINE``: set to 1, nothing is ever downloaded;
-* ``SOLAR_CACHE``: read by :mod:`solar.models.zoo`, the folder that weights go to.
+* ``SOLAR_CACHE``: read by `solar.files.cache_directory`, the folder that weights go to.
 """
 
 import json

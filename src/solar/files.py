@@ -18,6 +18,15 @@ TEMPORARY = re.compile(r"\.solar-\w{8,32}\.tmp")
 Complaint = Callable[[Path, OSError], SolarError]
 
 
+def cache_directory() -> Path:
+    """The folder for downloads: SOLAR_CACHE, else the user's cache folder."""
+    if chosen := os.environ.get("SOLAR_CACHE"):
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("solar"))
+
+
 def unwritable(path: Path, error: OSError) -> SolarError:
     """The error for a file or folder that cannot be written."""
     if isinstance(error, FileExistsError | NotADirectoryError):

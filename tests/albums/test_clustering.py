@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solar.albums.clustering import supported_groups
+from solar.albums.groups import supported_groups
 
 FIRST, SECOND = range(10), range(10, 20)
 

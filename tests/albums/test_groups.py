@@ -9,7 +9,7 @@ from solar.albums.groups import GroupSettings, MatchingPairs, grouped
 from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
 from solar.errors import SolarError
 from solar.index.embeddings import described
-from solar.sfm import pair_verification
+from solar.sfm import pairs
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_groups(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("solar.albums.groups.PAIRS", 8)
-    monkeypatch.setattr(pair_verification, "PAIRS", 8)
+    monkeypatch.setattr(pairs, "PAIRS", 8)
     expected = list(solar.groups(index))
     collection = described(index, tmp_path)
     seen: list[int] = []
@@ -42,14 +42,14 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_groups(
     def stop(_: str, done: int, of: int) -> None:
         if _ == "Verifying":
             seen.append(done)
-            if len(seen) == 4:
+            if len(seen) == 5:
                 raise KeyboardInterrupt
 
     gone = index.parent / "photos" / "0-0.png"
     gone.rename(tmp_path / "0-0.png")
     with pytest.raises(KeyboardInterrupt):
         solar.groups(collection, work=tmp_path, progress=stop)
-    assert seen == [8, 16, 24, 32]
+    assert seen == [0, 8, 16, 24, 32]
     [file] = tmp_path.glob("matched-*.bin")
     assert (np.fromfile(file, "<i4") < 0).any()
     (tmp_path / "0-0.png").rename(gone)  # its disk is back
@@ -58,7 +58,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_groups(
     seen.append(-1)
     found = solar.groups(described(index, tmp_path), work=tmp_path, progress=stop)
     assert list(found) == expected
-    assert seen[5] == 32  # the last whole block was done again, and nothing before
+    assert seen[6] == 32  # the last whole block was done again, and nothing before
 
 
 def test_the_photo_that_matches_most_comes_first_and_doubtful_ones_last() -> None:
@@ -89,7 +89,7 @@ def test_a_file_of_groups_is_read_as_it_was_written(tmp_path: Path) -> None:
         b"[]",
     ):
         file.write_bytes(wrong)
-        with pytest.raises(SolarError, match=r"is not a file of solar groups, or is damaged"):
+        with pytest.raises(SolarError, match="solar groups"):
             list(GroupReport.read(file))
 
 
@@ -99,7 +99,7 @@ def test_a_file_of_groups_is_read_as_it_was_written(tmp_path: Path) -> None:
         ({"k": 0}, "k must be 1"),
         ({"inliers": 0}, "inliers must be 1"),
         ({"support": 2}, "not 2"),
-        ({"min_score": 5}, "--min-score is a cosine similarity: .* not 5"),
+        ({"min_score": 5}, "min_score.*5"),
     ],
 )
 def test_settings_that_make_no_sense(settings: dict, sentence: str) -> None:

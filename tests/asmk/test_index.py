@@ -7,6 +7,7 @@ import torch
 from PIL import Image
 
 from solar.asmk import build as asmk_build
+from solar.asmk import features
 from solar.asmk.build import AsmkSettings, build
 from solar.demo import toy
 from solar.errors import SolarError
@@ -142,7 +143,7 @@ def test_a_killed_build_finds_its_features_again(
         patched.setattr(asmk_build.asmk_index, "create", killed)
         with pytest.raises(KeyboardInterrupt):
             build([home / "others"], tmp_path / "i", AsmkSettings(words=64))
-    monkeypatch.setattr(asmk_build, "local_features", forgotten)
+    monkeypatch.setattr(features, "local_features", forgotten)
     built = build([home / "others"], tmp_path / "i", AsmkSettings(words=64))
     built.index.close()
     assert built.photos == 8

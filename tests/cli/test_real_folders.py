@@ -28,7 +28,7 @@ from solar.cli.progress import StepBars
 from solar.describe import Store
 from solar.errors import SolarError, printable
 from solar.index import Index
-from solar.index import build as index_build
+from solar.index import sources as index_sources
 
 UNREADABLE = ("\x1b", "\udce9", "break.jpg\n")
 """What names of the folder hold and a terminal must not get."""
@@ -219,7 +219,7 @@ def stopped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     folder.mkdir()
     for seed in range(8):
         (folder / f"{seed}.jpg").write_bytes(photo(seed))
-    monkeypatch.setattr(index_build, "_SMALL_SHARD", 3)
+    monkeypatch.setattr(index_sources, "_SMALL_SHARD", 3)
     show = StepBars.__call__
 
     def interrupted(self: StepBars, step: str, done: int, total: int) -> None:

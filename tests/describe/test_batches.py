@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solar.describe.batches import Batch, Batcher
+from solar.describe.pipeline import Batch, Batcher
 
 
 def pixels(h: int, w: int) -> np.ndarray:

@@ -150,7 +150,7 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(
 ) -> None:
     monkeypatch.setattr("solar.describe.cluster.TIMEOUT", 1)
     address = f"tcp://127.0.0.1:{free_port()}"
-    with pytest.raises(SolarError, match=f"No Dask scheduler answers at {address}"):
+    with pytest.raises(SolarError, match=address):
         extract(photos, tmp_path / "s", model=tiny, scheduler=address)
 
 

@@ -107,7 +107,7 @@ def test_the_store_says_which_decoder_and_is_not_mixed(
     before = len(engine.calls)
     extract(mixed, tmp_path / "s", mode="fast", **how)
     assert len(engine.calls) == before
-    with pytest.raises(SolarError, match=r"another decoder \(device, not pillow\)"):
+    with pytest.raises(SolarError, match=r"device.*pillow"):
         extract(mixed, tmp_path / "s", **how)
     for place in (pipeline, device_decoding):
         monkeypatch.setattr(place, "jpeg_engine", lambda device: None)

@@ -244,7 +244,7 @@ def test_another_backend_gives_the_same_vectors_and_is_recorded(
 def test_a_cluster_refuses_another_backend(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
-    with pytest.raises(SolarError, match="leave out `backend=`"):
+    with pytest.raises(SolarError, match="`backend=`"):
         extract(photos, tmp_path / "s", model=tiny, workers=1, backend="openvino")
 
 

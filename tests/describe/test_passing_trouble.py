@@ -56,7 +56,7 @@ def test_what_does_not_pass_ends_the_run_and_the_next_one_goes_on(
 ) -> None:
     with monkeypatch.context() as patched:
         failing(patched, 10**6, errno.EMFILE)
-        with pytest.raises(PassingError, match=r"Too many open files; what is finished is kept"):
+        with pytest.raises(PassingError, match="Too many open files"):
             extract(photos, tmp_path / "s", model=tiny, throughput=HERE, shard_size=4)
     assert not Store.open(tmp_path / "s", allow_partial=True).complete
     assert len(extract(photos, tmp_path / "s", model=tiny, throughput=HERE, shard_size=4)) == 24
@@ -68,7 +68,7 @@ def test_a_folder_that_is_renamed_midway_ends_the_run(
     copytree(photos, tmp_path / "p")
     found = find_photos(tmp_path / "p")
     (tmp_path / "p" / "landmark-2").rename(tmp_path / "elsewhere")
-    with pytest.raises(PassingError, match=r"The folder .*landmark-2 cannot be read"):
+    with pytest.raises(PassingError, match="landmark-2"):
         extract(found, tmp_path / "s", model=tiny, throughput=HERE)
     assert not Store.open(tmp_path / "s", allow_partial=True).complete
 
@@ -92,12 +92,12 @@ def test_a_worker_must_compute_the_same(
     proof.check(tiny, describe)
     torch.manual_seed(1)
     other = RetrievalNet(RetrievalConfig("resnet18", dim=16, size=64, scales=(1.0,))).eval()
-    with pytest.raises(SolarError, match="received weights that differ"):
+    with pytest.raises(SolarError, match="weights"):
         proof.check(other, describe)
-    with pytest.raises(SolarError, match=r"another embedding of the same photo .similarity"):
+    with pytest.raises(SolarError, match="similarity"):
         proof.check(tiny, describer(other, settings))
     monkeypatch.setattr("solar.describe.cluster.__version__", "0.0.9")
-    with pytest.raises(SolarError, match=r"A worker runs solar 0\.0\.9"):
+    with pytest.raises(SolarError, match=r"0\.0\.9"):
         proof.check(tiny, describe)
 
 
@@ -109,6 +109,6 @@ def test_a_cluster_without_workers_is_one_sentence(
     nobody = {"n_workers": 0, "processes": False, "dashboard_address": None}
     with (
         distributed.LocalCluster(**nobody) as cluster,
-        pytest.raises(SolarError, match="has no workers: start some"),
+        pytest.raises(SolarError, match="workers"),
     ):
         extract(photos, tmp_path / "s", model=tiny, scheduler=cluster.scheduler_address)

@@ -89,5 +89,5 @@ def test_the_backend_and_the_device_of_a_store_are_not_taken_over(tiny: Retrieva
 
 
 def test_too_little_to_recognise_is_told(photo: Path, tiny: RetrievalNet) -> None:
-    with pytest.raises(SolarError, match=r"Only 1 × 10 pixels are left of .*: there is too"):
+    with pytest.raises(SolarError, match="1 × 10"):
         QueryEncoder(tiny)(photo, (10, 10, 16, 60))

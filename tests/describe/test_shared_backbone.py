@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from solar.describe import Store, extract
+from solar.describe.extraction import SharedBackbone, extract_together
 from solar.describe.fast_net import FusedNet
-from solar.describe.shared_backbone import SharedBackbone, extract_together
 from solar.images import find_photos
 from solar.models import RetrievalNet
 

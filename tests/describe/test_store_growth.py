@@ -14,7 +14,7 @@ import pytest
 from support.nasty_folder import photo
 
 from solar.describe import Store, Throughput, extract
-from solar.describe.store_lock import lock
+from solar.describe.store import lock
 from solar.errors import SolarError
 from solar.images import Photos, collect, find_photos
 from solar.models import RetrievalNet
@@ -197,7 +197,7 @@ def test_a_second_folder_is_added_under_other_names(folder: Path, tmp_path: Path
     store = Store.open(tmp_path / "s")
     assert {"photos//a.jpg", "more//a.jpg"} <= set(store.names)
     np.testing.assert_array_equal(
-        store.vectors([store.row("more//a.jpg")])[0], vector(b"another a")
+        store.vectors([store.rows_of(["more//a.jpg"])[0]])[0], vector(b"another a")
     )
 
 
@@ -205,7 +205,7 @@ def test_other_photos_altogether_are_refused(folder: Path, tmp_path: Path) -> No
     run(tmp_path / "s", folder)
     before = content(tmp_path / "s")
     other = fill(tmp_path / "other", x="a stranger")
-    with pytest.raises(SolarError, match=r"s holds descriptors of other photos"):
+    with pytest.raises(SolarError, match="other photos"):
         run(tmp_path / "s", other)
     assert content(tmp_path / "s") == before
 

@@ -10,7 +10,7 @@ from support.code_blocks import REPOSITORY
 from support.unit_rows import unit_rows
 
 from solar.index import Index
-from solar.index.exchange.parquet import write_parquet
+from solar.index.exchange import write_parquet
 from solar.storage.types import Photo
 
 pytest.importorskip("pyarrow", reason='pip install "solar-retrieval[parquet]"')

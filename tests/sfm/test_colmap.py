@@ -123,7 +123,7 @@ def test_a_mapper_finds_the_cameras(tmp_path: Path) -> None:
     assert found.error < 0.5
     read = pycolmap.Reconstruction(tmp_path / "model" / "sparse" / "0")
     assert read.num_reg_images() == 6
-    with pytest.raises(SolarError, match="sparse is there already: choose another folder"):
+    with pytest.raises(SolarError, match="sparse"):
         reconstruct(database, None, tmp_path / "model")
 
 
@@ -139,8 +139,8 @@ def test_photos_that_do_not_match_have_no_reconstruction(
 def test_what_is_missing_is_told_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SolarError, match="is a folder: name the database"):
+    with pytest.raises(SolarError, match="database"):
         check_database(tmp_path, None)
     monkeypatch.setitem(sys.modules, "pycolmap", None)
-    with pytest.raises(SolarError, match=r'pip install "solar-retrieval\[sfm\]"'):
+    with pytest.raises(SolarError, match=r"\[sfm\]"):
         check_database(tmp_path / "photos.db", None)

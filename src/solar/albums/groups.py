@@ -1,13 +1,17 @@
 """Albums: groups of the photos of a collection that show the same place.
 
-Descriptors name candidates, keypoints decide, and what matches is joined to groups in a way that
-single wrong matches do not get through (`solar.albums.clustering`). What is found of each
-pair is appended to a file, so that a run that was stopped goes on.
+Descriptors propose pairs and keypoints decide which match; results are appended to a file, so that
+an interrupted run continues. Connected components alone would not do: one wrong match joins two
+albums, and a chain of them the whole collection. So pairs come first whose two photos match the
+same other photos (the structural similarity of SCAN, Xu et al., KDD 2007), and a pair joins two
+groups only if enough photos of the smaller one match as many of the larger: a share of them, from
+one to three. A wrong match between two albums, however strong, comes last, without support.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from solar import __version__
-from solar.albums.clustering import SHARE, supported_groups
 from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
 from solar.arrays import RowNumbers
 from solar.describe.progress import Progress
@@ -28,16 +31,30 @@ from solar.files import unwritable
 from solar.index.embeddings import (
     Described,
     DescribedCollection,
+    Records,
     described,
+    grown_records,
     refuse_score,
     split_options,
     working,
 )
-from solar.index.neighbour_lists import Records, grown_records
 from solar.ranking.calibration import Evidence
 from solar.ranking.verify import Verifier, VerifySettings
-from solar.sfm.pair_verification import PAIRS, Pair, matched, verifier_of
-from solar.sfm.pairs import ChosenPairs, PairSettings, chosen_pairs
+from solar.sfm.pairs import (
+    PAIRS,
+    ChosenPairs,
+    Pair,
+    PairSettings,
+    chosen_pairs,
+    matched,
+    verifier_of,
+)
+
+SHARE = 0.5
+"""This share of the smaller group's photos must match as many of the larger."""
+
+MOST = 3
+"""But at most this many: sides of one large place have few photos in common."""
 
 _RECORD = np.dtype([("inliers", "<i4")])
 
@@ -133,7 +150,7 @@ def grouped(
 
 
 def _group(names: Sequence[str], graph: MatchingPairs, edges: Sequence[int], k: int) -> PhotoGroup:
-    """A group from its pairs; who matches most photos, and these best, comes first."""
+    """A group from its pairs; photos with most matches, and the best, come first."""
     matches: dict[int, list[int]] = defaultdict(list)  # the inliers of each photo's pairs
     for edge in edges:
         for row in graph.pairs[edge].tolist():
@@ -160,18 +177,9 @@ def matching_pairs(
     folder: Path,
     progress: Progress | None = None,
 ) -> MatchingPairs:
-    """Compare chosen pairs; in memory are those alone that show the same place.
+    """Match the keypoints of chosen pairs; those with at least `inliers` show the same place.
 
-    Args:
-        photos: The collection.
-        chosen: The pairs.
-        verifier: It matches their keypoints.
-        inliers: From this many on, a pair shows the same place.
-        folder: Where unfinished work is kept.
-        progress: Called after every few pairs.
-
-    Raises:
-        SolarError: The disk is full or read-only.
+    Unfinished work is kept in `folder`. A SolarError if the disk is full or read-only.
     """
     count = len(chosen)
     found = _compared(photos, chosen, verifier, folder, count, progress)
@@ -194,7 +202,7 @@ def _compared(
     progress: Progress | None,
 ) -> Records:
     """The inliers of each pair; -1 where a photo cannot be read."""
-    if not count:  # of which nothing can be mapped
+    if not count:  # an empty file cannot be mapped
         return np.empty(0, _RECORD)
     known = f"{__version__} {photos.digest} {photos.roots.stored()} {verifier.settings} {count}"
     digest = hashlib.sha256(known.encode("utf-8", "surrogateescape"))
@@ -230,3 +238,63 @@ def _match_again(file: Path, chosen: ChosenPairs, verifier: Verifier) -> None:
         records.flush()
     except OSError as error:
         raise unwritable(file, error) from error
+
+
+def supported_groups(
+    pairs: RowNumbers, strengths: Sequence[float] | np.ndarray, share: float = SHARE
+) -> list[list[int]]:
+    """Groups of two rows or more, each ascending, ordered by their first rows.
+
+    Args:
+        pairs: (m, 2) rows that match, each pair once.
+        strengths: (m,) the stronger of two pairs comes first that are alike otherwise.
+        share: See `SHARE`; 0 gives connected components.
+    """
+    linked: dict[int, set[int]] = defaultdict(set)
+    for a, b in pairs.tolist():
+        linked[a].add(b)
+        linked[b].add(a)
+    own = {row: row for row in linked}  # the group of each row, by the name of its first
+    members = {row: [row] for row in linked}
+    alike = [_alike(linked[a] | {a}, linked[b] | {b}) for a, b in pairs.tolist()]
+    waiting = pairs[np.lexsort((-np.asarray(strengths), -np.array(alike)))].tolist()
+    joined = True
+    while joined:  # grown groups may have the support that they lacked
+        joined, left = False, []
+        for a, b in waiting:
+            if own[a] == own[b]:
+                continue
+            small, large = sorted((own[a], own[b]), key=lambda one: (len(members[one]), one))
+            if _supported(members[small], large, linked, own, share):
+                for row in members.pop(small):
+                    own[row] = large
+                    members[large].append(row)
+                joined = True
+            else:
+                left.append((a, b))
+        waiting = left
+    return sorted(sorted(rows) for rows in members.values() if len(rows) > 1)
+
+
+def _alike(a: set[int], b: set[int]) -> float:
+    """How far two photos match the same photos, themselves included, from 0 to 1."""
+    return len(a & b) / math.sqrt(len(a) * len(b))
+
+
+def _supported(
+    small: Sequence[int],
+    large: int,
+    linked: dict[int, set[int]],
+    own: dict[int, int],
+    share: float,
+) -> bool:
+    """Whether enough photos of a group match enough of another."""
+    needed = max(min(math.ceil(share * len(small)), MOST), 1)
+    matching, matched = 0, set[int]()
+    for row in small:
+        there = {other for other in linked[row] if own[other] == large}
+        matching += bool(there)
+        matched |= there
+        if matching >= needed and len(matched) >= needed:
+            return True
+    return False

@@ -1,4 +1,4 @@
-"""What `solar.groups` finds: albums of photos that show the same place, and their report."""
+"""Albums of photos that show the same place, and their report."""
 
 from __future__ import annotations
 
@@ -12,52 +12,39 @@ from solar.index.report_file import Report
 
 @dataclass(frozen=True)
 class GroupPhoto:
-    """A photo of a group.
+    """A photo of a group."""
 
-    Attributes:
-        name: Its name in the collection.
-        links: How many photos of the group it matches.
-        inliers: How many keypoints agree in the best of these matches.
-        agreement: The share of the others that it matches, of `k` at most: it was not compared with
-            more.
-    """
-
-    name: str
-    links: int
-    inliers: int
-    agreement: float
+    name: str  # in the collection
+    links: int  # photos of the group that it matches
+    inliers: int  # keypoints that agree in the best of these matches
+    agreement: float  # the share of the others that it matches, of at most `k` compared
 
 
 @dataclass(frozen=True)
 class PhotoGroup:
-    """Photos that show the same place.
+    """Photos that show the same place."""
 
-    Attributes:
-        photos: The one that represents the group first, then those that belong to it most surely.
-        links: How many pairs of them match.
-    """
-
-    photos: tuple[GroupPhoto, ...]
-    links: int
+    photos: tuple[GroupPhoto, ...]  # the cover first, then those that belong to it most surely
+    links: int  # pairs of them that match
 
     @property
     def cover(self) -> str:
-        """The name of the photo that represents the group: the one that matches most others."""
+        """The name of the photo that matches most others."""
         return self.photos[0].name
 
     @property
     def names(self) -> list[str]:
-        """The names of its photos, in order."""
+        """Names of its photos."""
         return [photo.name for photo in self.photos]
 
     @property
     def agreement(self) -> float:
-        """How well its photos agree: the mean share of the others that each of them matches."""
+        """The mean `agreement` of its photos."""
         return round(sum(photo.agreement for photo in self.photos) / len(self.photos), 4)
 
     @property
     def id(self) -> str:
-        """A few letters, the same wherever a group has the same photos."""
+        """A digest of the names of its photos."""
         names = "\0".join(sorted(self.names))
         return hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
@@ -78,12 +65,9 @@ class PhotoGroup:
         links = stored["links"]
         counts = [links, *(n for photo in photos for n in (photo.links, photo.inliers))]
         if not photos or not all(type(number) is int and number >= 0 for number in counts):
-            raise ValueError("a group without photos, or with strange numbers")
-        for photo in photos:
-            if not isinstance(photo.name, str):
-                raise TypeError("a name that is no text")
-            if not 0 <= photo.agreement <= 1:
-                raise ValueError("a share that is none")
+            raise ValueError("a group without photos, or with negative counts")
+        if not all(isinstance(one.name, str) and 0 <= one.agreement <= 1 for one in photos):
+            raise ValueError("a name that is no text, or a share outside 0 to 1")
         return cls(photos, links)
 
 

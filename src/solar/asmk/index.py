@@ -15,7 +15,7 @@ New photos get an inverted file of their own, and a search looks into all of the
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,18 +26,14 @@ from numpy.typing import NDArray
 
 from solar.arrays import Floats, RowNumbers
 from solar.asmk.codebook import Codebook
-from solar.asmk.kernel import (
-    REGIONAL,
-    Kernel,
-    Postings,
-    Signatures,
-    aggregate,
-    inverse_frequency,
-)
+from solar.asmk.features import Described, Finder
+from solar.asmk.kernel import REGIONAL, Kernel, Postings, Signatures, aggregate, inverse_frequency
+from solar.asmk.regions import GRID, PhotoRegions, read_regions
 from solar.errors import SolarError
 from solar.files import file_digest, regular, sync_folder
 from solar.images import Roots
 from solar.index.photo_index import NoVectorsError, PhotoIndex
+from solar.index.sources import working_folder
 from solar.local.features import LocalModel, local_features, local_fingerprint, local_model
 from solar.storage.catalogue import Metadata
 from solar.storage.catalogue_view import CodesFile, Version, View
@@ -46,7 +42,9 @@ from solar.storage.conditions import Where
 from solar.storage.types import DescriptorSpec, Hit, Photo
 
 if TYPE_CHECKING:
-    from solar.images import Box, Source
+    from solar.describe.progress import Progress
+    from solar.images import Box, Photos, Source
+
 
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"
@@ -56,9 +54,6 @@ _PHOTOS = 8192
 _OF_VECTORS = frozenset(
     {"model", "encoder", "describe", "search_vectors", "search_like", "add", "copy"}
 )
-
-Described = tuple[Sequence[Photo], Sequence[Signatures]]
-"""Photos, and the visual words of each."""
 
 
 def create(
@@ -310,6 +305,42 @@ class AsmkIndex(PhotoIndex):
     def load_model(self) -> None:
         """Load what describes keypoints, and the visual words."""
         _ = self.local, self.engine.codebook
+
+    def add_photos(
+        self,
+        photos: Photos,
+        *,
+        store: str | Path | None = None,
+        extra: Mapping[str, Mapping[str, Any]] | None = None,
+        progress: Progress | None = None,
+        regions: Mapping[str, Sequence[Box]] | None = None,
+        **_: Any,
+    ) -> dict[str, str]:
+        """Find local features, and add photos; see `PhotoIndex.add_photos`.
+
+        For an index with boxes, `regions` has some by photo; photos without are one region each.
+        """
+        settings = self.spec.settings
+        made = settings.get("regions")
+        boxes = made and PhotoRegions(None if made == GRID else regions or {})
+        with working_folder(self.engine.folder, store) as place:
+            finder = Finder(self.local, settings["keypoints"], settings["size"], place, boxes)
+            failures = finder.find_all(photos, None, progress)
+            found = finder.signatures(photos, failures, self.engine.codebook, extra or {})
+            self.engine.add_signatures(found)
+        return failures
+
+    def read_boxes(self, path: str | Path, names: Collection[str]) -> dict[str, list[Box]]:
+        """Read a file of boxes; see `PhotoIndex.read_boxes`."""
+        if self.spec.settings.get("regions") != "boxes":
+            return super().read_boxes(path, names)
+        found = read_regions(path)
+        if found.boxes is None:
+            raise SolarError(
+                "The index was built with boxes, not with a grid: give a file of boxes."
+            )
+        found.refuse_unknown(names)
+        return {name: list(boxes) for name, boxes in found.boxes.items()}
 
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
         """The visual words of a query; arguments and errors as those of `search`."""

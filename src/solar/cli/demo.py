@@ -44,9 +44,9 @@ def demo(
         serve: Open the web app on the last index.
     """
     from solar.demo import sample
+    from solar.files import cache_directory
     from solar.images import find_photos
     from solar.models import RetrievalNet, load
-    from solar.models.zoo import cache_directory
 
     if photos is not None:
         find_photos(photos)  # a mistyped name fails at once

@@ -45,7 +45,7 @@ def duplicates(
         listed: Print the paths of the copies to keep or to drop, for other tools.
         null: With --print, end paths with NUL, for xargs -0.
     """
-    from solar.index.build import working_folder
+    from solar.index.sources import working_folder
     from solar.near_duplicates import find as job
     from solar.near_duplicates.report import COPIES
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from solar.describe import Store
     from solar.index import Index
 
+
 EXAMPLE = "Example: solar extract photos/ -o photos.store"
 _KINDS = {"parquet": "Parquet file", "h5": ".h5 file"}
 # Parameters that make sense for a store or an index, whose embeddings exist already.
@@ -147,11 +148,10 @@ def _export(
     """Write the embeddings of a store or an index, if the source is one."""
     from solar.cli.printing import print_json
     from solar.index.embeddings import open_described
-    from solar.index.exchange.hloc import check_h5_target
-    from solar.index.exchange.parquet import check_target
+    from solar.index.exchange import check_h5_target, check_parquet_target
 
     for kind, file in files.items():
-        (check_target if kind == "parquet" else check_h5_target)(file)
+        (check_parquet_target if kind == "parquet" else check_h5_target)(file)
     opened = open_described(source[0]) if len(source) == 1 else None
     if opened is None:
         return False
@@ -168,8 +168,7 @@ def _export(
 def _write(described: "Store | Index", kind: str, file: Path) -> int:
     from solar.cli.printing import counted, say
     from solar.cli.progress import steps
-    from solar.index.exchange.hloc import write_h5
-    from solar.index.exchange.parquet import write_parquet
+    from solar.index.exchange import write_h5, write_parquet
 
     write = write_parquet if kind == "parquet" else write_h5
     with steps() as progress:

@@ -38,7 +38,7 @@ def groups(
             two.
     """
     from solar.albums import groups as job
-    from solar.index.build import working_folder
+    from solar.index.sources import working_folder
 
     assert inliers is not None
     settings = job.GroupSettings(k, min_score, inliers, support, device)

@@ -10,11 +10,13 @@ from solar.cli.completion import any_models
 from solar.cli.options import Json
 from solar.cli.printing import output, print_json, print_table, show
 from solar.errors import SolarError
+from solar.files import cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from solar.models.zoo import NamedModel
+
 
 EXAMPLE = "Example: solar models solar-r18"
 
@@ -74,7 +76,7 @@ def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> 
             show("")
         _print_rows([_row(entry, every) for entry in published])
         lines.append("Published: mAP in percent on ROxf and RPar (medium/hard), from the authors.")
-        lines.append(f"They are downloaded on first use, into {zoo.cache_directory()}")
+        lines.append(f"They are downloaded on first use, into {cache_directory()}")
     if any(entry.by_hand for entry in entries):
         lines.append("by hand: download it with a browser; solar models NAME says where to put it.")
     if any(entry.recipe for entry in entries):

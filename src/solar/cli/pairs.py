@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from solar.ranking.verify import VerifySettings
     from solar.sfm.colmap import DatabaseCounts
 
+
 EXAMPLE = "Example: solar pairs photos/ -o pairs.txt -k 20"
 # More than for a search: camera poses need precise keypoints.
 _SIZE, _KEYPOINTS = 1600, 4096
@@ -63,8 +64,8 @@ def pairs(
         database: Match the pairs, and write them to this COLMAP database.
         reconstruct: Run COLMAP's mapper, and write its models here.
     """
-    from solar.index.build import working_folder
     from solar.index.embeddings import only_named
+    from solar.index.sources import working_folder
     from solar.ranking.verify import VerifySettings
     from solar.sfm import colmap
     from solar.sfm import pairs as job
@@ -134,8 +135,7 @@ def _match(
     settings: "VerifySettings",
 ) -> "DatabaseCounts":
     from solar.sfm.colmap import write_database
-    from solar.sfm.pair_verification import verifier_of
-    from solar.sfm.pairs import read_pairs
+    from solar.sfm.pairs import read_pairs, verifier_of
 
     listed, verifier = read_pairs(pairs, collection), verifier_of(collection, settings)
     with steps() as progress:

@@ -1,4 +1,4 @@
-"""Many photos become a store of descriptors. Reading one takes no torch."""
+"""Photos become a store of embeddings. Reading one takes no torch."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

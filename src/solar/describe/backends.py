@@ -1,6 +1,6 @@
 """What computes a descriptor: torch, or an optional runtime that is faster on a CPU.
 
-`open_backend` is for photos; `solar.local.patch_runtimes` for patches shares the rest.
+`open_backend` is for photos; `solar.local.patch_network` for patches shares the rest.
 
 A runtime is only used where it has been seen to work: the first time a network meets a runtime
 on a machine, a child process runs a few images through it, and the result must be torch's. A
@@ -29,9 +29,9 @@ from solar.describe import runtime as runtimes
 from solar.describe.fast_net import FusedNet
 from solar.describe.runtime import Array, Run
 from solar.errors import SolarError
-from solar.files import LOCK, locked, make_folder, replacing
+from solar.files import LOCK, cache_directory, locked, make_folder, replacing
 from solar.images import Source, load
-from solar.models import Model, RetrievalNet, fingerprint, zoo
+from solar.models import Model, RetrievalNet, fingerprint
 from solar.models.export import export_onnx, quantise_onnx, require
 from solar.models.inference import inference
 
@@ -75,14 +75,13 @@ def open_backend(
 ) -> Backend:
     """Prepare a network to run on one of `BACKENDS`, or on torch where that one does not work.
 
-    The first time, a runtime needs the network exported (15 s for a ResNet-101) and tried out.
-    Files and verdicts are kept in the cache directory.
+    The first time, the network is exported (15 s for a ResNet-101) and tried out.
 
     A SolarError if there is no such backend, its package is missing, the model is not on the CPU,
     or int8 was asked for without photos.
 
     Args:
-        model: The network; it is left as it was.
+        model: The network.
         name: "torch" is `FusedNet`'s network in float32.
         calibration: Photos like those that will be described, at least two; the first
             `CALIBRATION_PHOTOS` are read. int8 takes its ranges from every other one and must
@@ -118,25 +117,19 @@ def check_backend(model: Model, name: str) -> None:
 
 @dataclass(frozen=True)
 class Trial:
-    """What shows whether a backend describes as torch does.
+    """Inputs that show whether a backend describes as torch does."""
 
-    Attributes:
-        inputs: Anything that the network takes, for float32.
-        batches: For int8, which takes its ranges from every other one and is tried on the rest.
-        int8_cosine: What int8 must reach there.
-    """
-
-    inputs: Sequence[Array]
-    batches: Sequence[Array]
-    int8_cosine: float
+    inputs: Sequence[Array]  # for float32
+    batches: Sequence[Array]  # for int8: ranges come from every other one, the rest are tried
+    int8_cosine: float  # that int8 must reach there
 
 
 def start_backend(
     model: Model, name: str, trial: Trial, threads: int | None = None
 ) -> tuple[str, Run | None]:
-    """What runs a network on a backend that `check_backend` has passed, and its name.
+    """Start a network on a backend that `check_backend` has passed: its name, and how to run it.
 
-    Where it does not work that is another one, which a warning says; None for torch.
+    Where it does not work another one is used, with a warning; None runs torch.
     """
     threads = threads or torch.get_num_threads()
     wanted, reason, run = name, "", None
@@ -158,10 +151,7 @@ def start_backend(
 
 @dataclass(frozen=True)
 class BackendNet:
-    """A network on a backend, from pixels to averaged descriptors: what an extraction runs.
-
-    The network normalises, resizes and averages, on the CPU; `forward` does the rest.
-    """
+    """A network on a backend: the network normalises, resizes and averages; `forward` the rest."""
 
     net: RetrievalNet
     forward: Backend
@@ -169,7 +159,7 @@ class BackendNet:
 
     @property
     def backend(self) -> str:
-        """What really runs."""
+        """The name of what really runs."""
         return self.forward.name
 
     @property
@@ -189,13 +179,9 @@ def _array(images: Tensor) -> Array:
     return array
 
 
-# Files.
-
-
 def _prepare(model: Model, name: str, trial: Trial, threads: int) -> "tuple[Path, _Verdict]":
-    """The file for a backend, made if it is not here yet, and whether it works."""
     runtime = name.removesuffix("-int8")
-    folder = zoo.cache_directory() / "backends"
+    folder = cache_directory() / "backends"
     make_folder(folder, complaint=_no_cache)
     # Several workers may start at once: one of them makes the files, the others find them.
     with locked(folder / LOCK):
@@ -253,9 +239,6 @@ def _digest(batches: Iterable[Array]) -> str:
     return digest.hexdigest()[:12]
 
 
-# Verdicts.
-
-
 @dataclass(frozen=True)
 class _Verdict:
     """Whether a runtime runs a file here: `cap` says it needs `runtime.CAP` for that."""
@@ -273,7 +256,7 @@ def _verdict(
     least: float,
     threads: int,
 ) -> _Verdict:
-    """What is known of a runtime and a file on this machine, tried out if nothing is."""
+    """Whether a runtime works with a file on this machine, tried out once."""
     amx = "amx_tile" in runtimes.processor()
     key = json.dumps([runtimes.processor(), runtime, _version(runtime), file.name, __version__])
     note = file.parent / f"{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
@@ -303,7 +286,7 @@ def _verdict(
 class _DiedError(Exception):
     """A child ended without a result; `lasting` if it would do so again."""
 
-    def __init__(self, reason: str, lasting: bool) -> None:
+    def __init__(self, reason: str, *, lasting: bool) -> None:
         super().__init__(reason)
         self.lasting = lasting
 

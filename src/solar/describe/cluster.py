@@ -41,10 +41,9 @@ def run_on_cluster(
     """Describe all shards that a store still lacks on the workers of a cluster.
 
     Every worker must see the photos and the store under the same paths, and have this package
-    installed. It gets the network once. A worker that is lost costs only the shards it was at.
-    Without the address of a scheduler, so many workers are started here. `progress` is called after
-    every shard. A SolarError if Dask is not installed, the scheduler cannot be reached, the cluster
-    is lost, or a worker does not see the store; a rerun goes on with what is left.
+    installed. A lost worker costs only the shards it was at. Without the address of a scheduler,
+    `workers` are started here. A SolarError if Dask is not installed, the scheduler cannot be
+    reached, the cluster is lost, or a worker does not see the store; a rerun continues.
     """
     try:
         from distributed import as_completed
@@ -82,7 +81,7 @@ class Proof:
 
     @classmethod
     def of(cls, net: RetrievalNet, settings: Settings) -> "Proof":
-        """What this process computes."""
+        """The proof of this process."""
         return cls(__version__, fingerprint(net), _probe(describer(net, settings)))
 
     def check(self, net: RetrievalNet, describe: Describer) -> None:
@@ -105,14 +104,13 @@ def _probe(describe: Describer) -> Floats:
     """The descriptor (dim,) of a drawn photo."""
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (1, 96, 128, 3), dtype=np.uint8)
-    [row] = describe(stack(list(pixels), describe.device)).cpu().numpy()
-    vector: Floats = row
+    vector: Floats = describe(stack(list(pixels), describe.device)).cpu().numpy()[0]
     return vector
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Dask's own log, which tells of lost connections in tracebacks, from the terminal."""
+    """Silence Dask's own log, which reports lost connections as tracebacks."""
     import distributed.client  # noqa: F401 (after which the levels are set)
 
     names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
@@ -128,7 +126,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _explained(scheduler: str | None) -> Iterator[None]:
-    """Turn what a cluster can die of into one sentence."""
+    """Turn errors of a cluster into one sentence."""
     from distributed import KilledWorker, TimeoutError
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
@@ -195,7 +193,7 @@ _prepared: dict[tuple[str, Settings], Describer] = {}
 
 
 def _describer(net: RetrievalNet, proof: Proof, settings: Settings) -> Describer:
-    """The network ready to run, prepared and tried once per worker: it comes with every task."""
+    """The network ready to run, prepared and tried once per worker."""
     key = proof.fingerprint, settings
     if key not in _prepared:
         _prepared.clear()

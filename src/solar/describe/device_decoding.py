@@ -6,14 +6,15 @@ the order asked for, with the errors that Pillow has for them. The memory that t
 neither number nor size of the photos: groups have a budget, and what is larger goes to Pillow.
 """
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from solar.describe.prefetch import ahead, prefetched
@@ -52,12 +53,8 @@ Decoded = tuple[int, DecodedImage | DeviceImage | str, Stamp | None]
 """The number of a photo, its pixels or why there are none, and what its file was."""
 
 
-class PillowDecode(Protocol):
-    """How a photo is decoded without a GPU; its file is only stamped where no stamp is given."""
-
-    def __call__(self, number: int, stamp: Stamp | None = None) -> Decoded:
-        """Decode photo `number`."""
-
+PillowDecode = Callable[[int, Stamp | None], Decoded]
+"""Decodes a photo without a GPU; its file is only stamped where no stamp is given."""
 
 Plan = Callable[[int, bytes], Reduction | None]
 """The number of a photo and its file to what is to be done on a device; None: Pillow decodes it."""
@@ -74,13 +71,7 @@ class _Encoded:
 class DeviceDecoding:
     """Decodes the photos of a job on a device.
 
-    Args:
-        photos: Where the files are.
-        plan: What is to be done with each.
-        by_pillow: Decodes what the device does not.
-        engine: Decodes on the device.
-        device: Where that is.
-        threads: That read files, and decode by Pillow.
+    `threads` read files, and decode by Pillow what the device does not.
     """
 
     def __init__(
@@ -100,7 +91,8 @@ class DeviceDecoding:
     def stream(self, numbers: Iterable[int], most: int) -> Iterator[Decoded]:
         """Decoded photos in the order asked for; about `most` files are read ahead."""
         groups = self._groups(numbers, most)
-        for group, pixels in prefetched(((group, self._pixels(group)) for group in groups), 1):
+        decoded = ((group, self._decoded(_encoded(group))) for group in groups)
+        for group, pixels in prefetched(decoded, 1):
             yield from self._finished(group, pixels)
 
     def _groups(self, numbers: Iterable[int], most: int) -> Iterator[list[_Encoded | Decoded]]:
@@ -120,7 +112,7 @@ class DeviceDecoding:
         stamp = None
         place = self.photos.places[number]
         if isinstance(place, Path) and place.suffix.lower() in RAW_SUFFIXES:
-            return self.by_pillow(number)  # which refuses it by its name
+            return self.by_pillow(number, None)  # which refuses it by its name
         try:
             content = self.photos.content(number, LARGEST_FILE)
             if content is not None:
@@ -133,11 +125,8 @@ class DeviceDecoding:
             pass  # Pillow's way tries again, or says what is wrong
         return self.by_pillow(number, stamp)
 
-    def _pixels(self, group: Sequence[_Encoded | Decoded]) -> dict[int, Tensor]:
-        """What the device decodes of a group, by number: (3, h, w) bytes there."""
-        return self._decoded([one for one in group if isinstance(one, _Encoded)])
-
     def _decoded(self, encoded: Sequence[_Encoded]) -> dict[int, Tensor]:
+        """What the device decodes, by number: (3, h, w) bytes there."""
         if not encoded:
             return {}
         try:
@@ -157,10 +146,12 @@ class DeviceDecoding:
     def _finished(
         self, group: Sequence[_Encoded | Decoded], pixels: dict[int, Tensor]
     ) -> Iterator[Decoded]:
-        encoded = [one for one in group if isinstance(one, _Encoded)]
+        encoded = _encoded(group)
         images = self._shrunk([one for one in encoded if one.number in pixels], pixels)
         refused = [one for one in encoded if one.number not in images]
-        others = ahead(self._fall_back, refused, self.threads, len(refused))
+        others = ahead(
+            lambda one: self.by_pillow(one.number, one.stamp), refused, self.threads, len(refused)
+        )
         for one in group:
             if not isinstance(one, _Encoded):
                 yield one
@@ -168,9 +159,6 @@ class DeviceDecoding:
                 yield one.number, images[one.number], one.stamp
             else:
                 yield next(others)
-
-    def _fall_back(self, one: _Encoded) -> Decoded:
-        return self.by_pillow(one.number, one.stamp)
 
     def _shrunk(
         self, encoded: Sequence[_Encoded], pixels: dict[int, Tensor]
@@ -188,12 +176,16 @@ class DeviceDecoding:
                     # The engine writes without asking whether earlier work still reads the memory
                     # that it is given: hence nothing is let go of before this has ended.
                     with _until_done(self._shrinking):
-                        small = plan.apply(_batch([pixels[number] for number in some]))
+                        small = plan.apply(torch.stack([pixels[number] for number in some]))
                 except RuntimeError:
                     continue
                 for number, photo in zip(some, small, strict=True):
                     images[number] = DeviceImage(photo, *plan.upright)
         return images
+
+
+def _encoded(group: Sequence[_Encoded | Decoded]) -> list[_Encoded]:
+    return [one for one in group if isinstance(one, _Encoded)]
 
 
 def _own_stream(device: torch.device) -> torch.cuda.Stream | None:
@@ -235,10 +227,6 @@ def jpeg_engine(device: torch.device) -> JpegEngine | None:
 
 def _drawn_jpeg() -> bytes:
     """A photo to try an engine with."""
-    import io
-
-    from PIL import Image
-
     file = io.BytesIO()
     Image.linear_gradient("L").convert("RGB").save(file, "JPEG")
     return file.getvalue()

@@ -133,7 +133,7 @@ class _Graphs:
     def _record(self, x: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor, Tensor]:
         inputs = x.clone()
         graph = torch.cuda.CUDAGraph()
-        # Others of this process, which look photos up, may go on using the device meanwhile.
+        # Other threads, which look photos up, may use the device meanwhile.
         with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
             outputs = self.run(inputs)
         return graph, inputs, outputs

@@ -6,19 +6,16 @@ forward pass; vectors leave a shard at a time. What a shard holds depends on its
 any run that finishes a store finishes the same one.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import (
-    Any,
-    NamedTuple,
-    Protocol,
-    cast,
-)
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -26,20 +23,16 @@ from torch import Tensor
 
 from solar.arrays import Floats, Pixels
 from solar.defaults import BATCH, BATCH_PIXELS
-from solar.describe.batches import Batch, Batcher
 from solar.describe.device_decoding import Decoded, DeviceDecoding, jpeg_engine
 from solar.describe.prefetch import ahead, prefetched
 from solar.describe.progress import Progress, counted
 from solar.describe.settings import Settings, for_more
 from solar.errors import PassingError, SolarError
-from solar.images import (
-    Box,
-    Photos,
-    Source,
-    Stamp,
-)
+from solar.images import Box, Photos, Source, Stamp
 from solar.models import RetrievalNet
 from solar.models.inference import checked_device
+
+Key = TypeVar("Key")
 
 # Seconds to wait before a photo is read again that the machine could not read.
 _PAUSES = (0.1, 0.5, 2.0)
@@ -55,7 +48,7 @@ class Throughput:
 
 
 class Describer(Protocol):
-    """What turns pixels into descriptors: `FusedNet`, or another backend."""
+    """Pixels to descriptors: `FusedNet`, or another backend."""
 
     @property
     def device(self) -> torch.device:
@@ -70,10 +63,9 @@ class Describer(Protocol):
 
 
 def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = None) -> Describer:
-    """The fastest faithful way to run a network as the settings say.
+    """The fastest faithful way to run a network with some settings.
 
-    An int8 backend takes its ranges from the photos. A SolarError if there is no CUDA device, or
-    the backend cannot be had.
+    An int8 backend is calibrated on the photos. A SolarError if the device or backend is missing.
     """
     from solar.describe.fast_net import FusedNet
 
@@ -132,7 +124,7 @@ class ExtractionJob:
         decoded: Iterator[Decoded],
         describe: Describer,
         advance: Callable[[int], None] = lambda photos: None,
-    ) -> "Described":
+    ) -> Described:
         """Describe some photos from a stream of decoded ones that has come to the first of them."""
         sizes: dict[int, tuple[int, int]] = {}
         failures: dict[str, str] = {}
@@ -168,10 +160,10 @@ class ExtractionJob:
         )
 
     def decode(self, number: int, stamp: Stamp | None = None) -> Decoded:
-        """Read and reduce one photo; a PassingError if the machine, and not the photo, is at fault.
+        """Read and reduce one photo; `stamp` is that of its file, if known.
 
-        That is tried again a few times. It must not be taken for a photo that cannot be read: the
-        store would be finished without it. Whoever knows the stamp of its file can give it.
+        A PassingError, after a few attempts, if the machine is at fault: the photo must not be
+        taken for a damaged one, or the store would be finished without it.
         """
         known = stamp
         for pause in (*_PAUSES, None):
@@ -221,7 +213,7 @@ class ExtractionJob:
 
 
 class Described(NamedTuple):
-    """What a store takes for a shard: vectors, names and sizes of photos, and those that failed."""
+    """The arguments of `Store.write_shard`."""
 
     vectors: list[Floats]
     names: list[str]
@@ -231,7 +223,7 @@ class Described(NamedTuple):
 
 
 def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Floats]]:
-    """Describe batches, a GPU working on one while the next ones are put together."""
+    """Describe batches; a GPU works on one while the next ones are put together."""
     on_gpu = describe.device.type == "cuda"
     ready = ((batch.keys, stack(batch.pixels, describe.device)) for batch in batches)
     running: deque[tuple[list[int], Tensor]] = deque()
@@ -245,12 +237,9 @@ def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[l
 
 
 def stack(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
-    """(b, h, w, 3) bytes, in memory that a GPU can fetch by itself where there is one.
-
-    Where some of them are on the GPU already, there.
-    """
+    """(b, h, w, 3) bytes: on the GPU if some are there, else in memory that it can fetch."""
     if any(isinstance(one, Tensor) for one in pixels):
-        return _stack_there(pixels, device)
+        return _stack_on_device(pixels, device)
     shape = (len(pixels), *pixels[0].shape)
     batch = torch.empty(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
     # By numpy: torch would copy with every core, and they are busy decoding.
@@ -258,13 +247,66 @@ def stack(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
     return batch
 
 
-def _stack_there(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
+def _stack_on_device(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
     there = [one if isinstance(one, Tensor) else stack([one], device)[0] for one in pixels]
     batch = torch.stack([tensor.to(device, non_blocking=True) for tensor in there])
     for tensor in there:
         if tensor.is_cuda:  # its memory must not be used again before it was copied
             tensor.record_stream(torch.cuda.current_stream(device))
     return batch
+
+
+@dataclass(frozen=True)
+class Batch(Generic[Key]):
+    """Photos of one size: which they are, and their (h, w, 3) arrays or tensors."""
+
+    keys: list[Key]
+    pixels: list[Any]
+
+
+@dataclass
+class Batcher(Generic[Key]):
+    """Collects photos by size and hands out batches.
+
+    Nothing is padded or resized, so a photo's descriptor does not depend on its neighbours. Which
+    photos share a batch depends only on the order in which they come. At most four times the budget
+    and eight batches' number of photos wait at any moment; beyond that the size with the most
+    pixels goes early.
+    """
+
+    most: int = BATCH  # photos per batch
+    budget: int = BATCH_PIXELS  # pixels per batch (a photo larger than that goes alone)
+    _waiting: dict[tuple[int, ...], Batch[Key]] = field(default_factory=dict)
+    _pixels: int = 0
+    _photos: int = 0
+
+    def add(self, key: Key, pixels: Any) -> Iterator[Batch[Key]]:
+        """Take one photo; yield the batches that are full now."""
+        size = tuple(pixels.shape)
+        batch = self._waiting.setdefault(size, Batch([], []))
+        batch.keys.append(key)
+        batch.pixels.append(pixels)
+        area = size[0] * size[1]
+        self._pixels += area
+        self._photos += 1
+        if len(batch.keys) >= self.most or (len(batch.keys) + 1) * area > self.budget:
+            yield self._take(size)
+        while self._pixels > 4 * self.budget or self._photos > 8 * self.most:
+            yield self._take(max(self._waiting, key=self._held))
+
+    def flush(self) -> Iterator[Batch[Key]]:
+        """Yield all that still wait, in the order in which their sizes came up."""
+        for size in list(self._waiting):
+            yield self._take(size)
+
+    def _held(self, size: tuple[int, ...]) -> int:
+        return len(self._waiting[size].keys) * size[0] * size[1]
+
+    def _take(self, size: tuple[int, ...]) -> Batch[Key]:
+        self._pixels -= self._held(size)
+        batch = self._waiting.pop(size)
+        self._photos -= len(batch.keys)
+        return batch
 
 
 def decoders_for(device: torch.device) -> int:
@@ -295,7 +337,7 @@ class QueryEncoder:
         self._alone = threading.Lock()  # a GPU's recorded graphs have one input each
 
     def __call__(self, photo: Source, box: Box | None = None) -> Floats:
-        """The descriptor (dim,) of a photo or of a box in it; raises as `decode` does."""
+        """The descriptor (dim,) of a photo or of a box in it; errors are those of `decode`."""
         [row] = self.describe([self.decode(photo, box)])
         return row
 

@@ -1,4 +1,4 @@
-"""Work that is done in other threads, a bounded way ahead of its use."""
+"""Bounded prefetching in threads."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def ahead(function: Callable[[S], T], items: Iterable[S], threads: int, most: int) -> Iterator[T]:
-    """Call a function for each item in other threads, a bounded way ahead, and keep the order."""
+    """Call a function for each item in other threads, at most `most` ahead, keeping the order."""
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[T]] = deque()
         try:
@@ -26,7 +26,7 @@ def ahead(function: Callable[[S], T], items: Iterable[S], threads: int, most: in
 
 
 def prefetched(items: Iterator[T], ahead: int) -> Iterator[T]:
-    """Run an iterator in a thread of its own, a bounded way ahead."""
+    """Run an iterator in a thread of its own, `ahead` items ahead."""
     with ThreadPoolExecutor(1) as pool:
         waiting = deque(pool.submit(next, items, None) for _ in range(ahead))
         while (item := waiting.popleft().result()) is not None:

@@ -34,11 +34,10 @@ def start(
     cap: bool = False,
     shape: tuple[int, ...] = PHOTO,
 ) -> Run:
-    """Load an ONNX file; what comes back takes float32 such as (b, 3, h, w) and gives (b, dim).
+    """Load an ONNX file as a function: float32 (b, 3, h, w) to (b, dim), one thread at a time.
 
-    It must be called by one thread at a time. May raise anything at all, and may end the process:
-    try it in a child first. `cap` keeps oneDNN from instructions beyond AVX-512 VNNI; `shape` is
-    one that the file takes.
+    May raise anything, and may end the process: try it in a child first. `cap` keeps oneDNN from
+    instructions beyond AVX-512 VNNI; `shape` is one that the file takes.
     """
     with _capped(cap):
         run = _RUNTIMES[runtime](file, threads)
@@ -92,7 +91,7 @@ def _capped(cap: bool) -> Iterator[None]:
 
 
 def processor() -> str:
-    """The processor's name and abilities, as far as the system tells."""
+    """The processor's name and features, as far as the system reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -13,7 +13,9 @@ from solar.images.gpu import Reduction, plan_reduction
 from solar.images.resize import Square
 
 if TYPE_CHECKING:
+    from solar.images.gpu import Reduction
     from solar.models import RetrievalNet
+
 
 # Of a field: whether a store or an index records it, whether vectors with different values can be
 # compared, and whether a caller chooses it.
@@ -90,7 +92,7 @@ class Settings:
         return image
 
     def plan(self, data: bytes, box: Box | None = None) -> Reduction | None:
-        """How a device makes of a JPEG file what `decode` does; None where Pillow must."""
+        """How a device decodes a JPEG file as `decode` does; None where Pillow must."""
         if self.square is not None:
             return None
         try:

@@ -23,6 +23,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -34,22 +35,28 @@ import numpy.typing as npt
 
 from solar.arrays import AnyFloats
 from solar.defaults import SHARD_SIZE
-from solar.describe.shard_files import Header, Record, ShardEntry, ShardFiles
 from solar.describe.store_files import (
     MANIFEST,
     SOURCE,
+    SWEPT,
+    Header,
     Manifest,
     OtherSettingsError,
+    Record,
+    ShardEntry,
+    ShardFiles,
     damaged,
     difference,
     make_folder,
     read_manifest,
     sha256,
     source_bytes,
+    unwritable,
     write_whole,
 )
 from solar.describe.store_growth import StoredShards, up_to_date
 from solar.errors import SolarError
+from solar.files import LOCK, TEMPORARY, locked
 from solar.images import Photos, Roots, Stamp
 
 WhichRows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
@@ -79,7 +86,7 @@ class Store:
         dtype: `float32` or `float16`.
         shard_size: Photos of the source list per shard, at most.
         shards: Number of shards, finished or not.
-        roots: Where the photos are, as far as the store was told.
+        roots: Where the photos are, as far as that is known.
     """
 
     def __init__(self, path: Path, manifest: Manifest, source: list[str] | None = None) -> None:
@@ -121,26 +128,16 @@ class Store:
     ) -> Store:
         """Start a store for `names`, or bring the one that is there up to date with them.
 
-        Vectors of photos that are still the same are kept. Call it inside `lock`, which sweeps what
-        a killed run left behind.
-
-        Args:
-            path: The folder; it may exist if it is empty or a store.
-            names: The photos, in order, each once. `Photos` also tell where they are and which of
-                them have changed.
-            model: Name of the model.
-            fingerprint: Hash of the model's weights.
-            settings: Everything else that shapes a vector, in JSON types.
-            dim: Length of a vector.
-            dtype: `float32` or `float16`.
-            shard_size: Photos per shard.
-            retry: Describe photos again that could not be described before.
+        Vectors of photos that are still the same are kept. `names` are in order, each once;
+        `Photos` also say where they are and which have changed. `settings` are JSON values. With
+        `retry`, photos that could not be described before are described again. Other arguments are
+        attributes of a store. Call it inside `lock`.
 
         Raises:
             SolarError: The folder holds other things, a store made otherwise, or cannot be written.
         """
-        if np.dtype(dtype) not in (np.float32, np.float16) or dim < 1 or shard_size < 1:
-            raise ValueError(f"no store has dtype={dtype}, dim={dim} and shard_size={shard_size}")
+        if np.dtype(dtype) not in (np.float32, np.float16):
+            raise ValueError(f"A store holds float32 or float16, not {dtype}.")
         path = Path(path)
         photos = names if isinstance(names, Photos) else Photos(tuple(names), ())
         if len(set(photos.names)) < len(photos):
@@ -245,32 +242,21 @@ class Store:
 
         Processes may write different shards, or even the same one, at the same time.
 
+        A SolarError if a vector is not finite, or the disk is full or read-only.
+
         Args:
             shard: Its number.
             vectors: (n, dim), cast to the store's dtype.
             names: The n described photos, in the order of `source(shard)`.
             sizes: Their original width and height, (n, 2).
             failures: Why each other photo of `source(shard)` has no vector.
-            stamps: What the files were, where that is known.
-
-        Raises:
-            SolarError: A vector is not finite, or the disk is full or read-only.
-            ValueError: The pieces do not fit together: a mistake of the caller.
+            stamps: The state of the files, where that is known.
         """
         with np.errstate(over="ignore"):  # an overflow to float16 is caught below, as infinity
             array = np.ascontiguousarray(vectors, self._on_disk)
         if not array.size:  # every photo failed: an empty list will do
             array = array.reshape(-1, self.dim)
         pairs = np.asarray(sizes, np.int32).reshape(-1, 2)
-        if array.shape != (len(names), self.dim) or len(pairs) != len(names):
-            raise ValueError(
-                f"shard {shard}: {len(names)} names do not go with vectors of shape {array.shape}, "
-                f"dim {self.dim} and {len(pairs)} sizes"
-            )
-        source = self.source(shard)
-        described = [name for name in source if name not in failures]
-        if list(names) != described or len(names) + len(failures) != len(source):
-            raise ValueError(f"shard {shard}: names and failures are not its slice of the list")
         finite = np.isfinite(array).all(axis=1)
         if not finite.all():
             raise SolarError(
@@ -281,7 +267,7 @@ class Store:
             known = {n: (w, h) for n, (w, h) in zip(names, pairs.tolist(), strict=True)}
             record = [
                 ShardEntry(n, known.get(n), failures.get(n, ""), (stamps or {}).get(n))
-                for n in source
+                for n in self.source(shard)
             ]
             done = self._shard(shard).write(array, record)
         self._add(shard, done)
@@ -294,7 +280,7 @@ class Store:
             yield self._map(shard)
 
     def vectors(self, rows: WhichRows = slice(None)) -> AnyFloats:
-        """Copy rows into memory: (n, dim), in the order asked for. All rows, unless told which."""
+        """Copy rows into memory: (n, dim), in the order asked for; by default all."""
         wanted = np.arange(len(self))[rows]
         order = np.argsort(wanted, kind="stable")
         shards = self._finished()
@@ -311,16 +297,8 @@ class Store:
         for start in range(0, len(self), rows):
             yield start, self.vectors(slice(start, start + rows))
 
-    def row(self, name: str) -> int:
-        """The row of the photo `name`."""
-        return int(self.rows_of([name])[0])
-
     def rows_of(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The rows of several photos.
-
-        Raises:
-            SolarError: A photo failed, or is not in the store.
-        """
+        """The rows of several photos; a SolarError if one failed or is not in the store."""
         photos = self._read_photos()
         for name in names:
             if name not in photos.rows:
@@ -366,7 +344,7 @@ class Store:
         self._photos = None
 
     def record(self, shard: int) -> Record:
-        """What a finished shard says of its photos."""
+        """The photos of a finished shard."""
         return self._shard(shard).read_record(self._headers[shard])
 
     def _read_photos(self) -> _Photos:
@@ -407,3 +385,36 @@ class Store:
                 f"{self.path} was made with {other}; choose another folder or pass the same "
                 "settings."
             )
+
+
+@contextmanager
+def lock(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let one run at a time write the store at `path`, and sweep what a killed run left there.
+
+    Workers that write shards for a run do not take it. A SolarError if another run holds it, or the
+    folder is no place for a store.
+    """
+    path = Path(path)
+    make_folder(path)
+    busy = f"Another run is writing {path}; wait until it is done or choose another folder."
+    with locked(path / LOCK, busy, complaint=unwritable):
+        _sweep(path)
+        yield
+
+
+def _sweep(path: Path) -> None:
+    """Delete temporary files, and shards that the manifest does not name."""
+    named = set()
+    if (path / MANIFEST).exists():
+        store = Store(path, read_manifest(path))
+        shards = {store._shard(number): header for number, header in store._headers.items()}
+        named = {shard.vectors(header).name for shard, header in shards.items()}
+        named |= {shard.record.name for shard in map(store._shard, store._slices)}
+        named.add(store._manifest.source)
+    try:
+        for file in list(path.iterdir()):
+            orphan = SWEPT.fullmatch(file.name) and file.name not in named
+            if orphan or TEMPORARY.fullmatch(file.name):
+                file.unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from error

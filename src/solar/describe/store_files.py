@@ -1,21 +1,29 @@
-"""The files that a store consists of besides its shards: what they say, and who may write them."""
+"""The files of a store: manifest, list of photos, and two per shard, all written whole."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from solar import files
+from solar.arrays import AnyFloats
 from solar.errors import SolarError
+from solar.images import Stamp
 
 FORMAT = 2
 MANIFEST = "manifest.json"
 SOURCE = "source.json"
+SWEPT = re.compile(r"shard-\d{5,}(-[0-9a-f]{16}\.npy|\.jsonl)|source(-[0-9a-f]{16})?\.json")
+"""Files that a manifest or a record must name to be there."""
 
 # What the manifest's file calls a field of `Manifest`, where the two differ.
 _ON_DISK = {"fingerprint": "model_hash"}
@@ -85,7 +93,7 @@ def is_store(path: str | Path) -> bool:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """What a store says of itself; a SolarError where there is none or it cannot be read."""
+    """Read the manifest of a store; a SolarError where there is none or it cannot be read."""
     file = path / MANIFEST
     names = {on_disk: name for name, on_disk in _ON_DISK.items()}
     try:
@@ -100,8 +108,6 @@ def read_manifest(path: Path) -> Manifest:
             f"{path} is not a store of embeddings, because it has no {MANIFEST}; "
             "make one with `solar extract`."
         ) from None
-    except SolarError:
-        raise
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(file) from error
     raise SolarError(
@@ -112,25 +118,6 @@ def read_manifest(path: Path) -> Manifest:
 
 def _checksum(content: dict[str, Any]) -> str:
     return sha256(json.dumps(content, sort_keys=True).encode())
-
-
-def write_whole(target: Path, content: bytes) -> None:
-    """Write a file whole or not at all, and on the disk before returning."""
-    with files.replacing(
-        target, complaint=lambda path, error: unwritable(path.parent, error)
-    ) as temporary:
-        temporary.write_bytes(content)
-
-
-def source_bytes(names: Sequence[str]) -> bytes:
-    """The list of photos as its file holds it."""
-    # A JSON list with a name per line: any file name survives, and diff and grep can read it.
-    return json.dumps(list(names), separators=(",\n", ":")).encode() + b"\n"
-
-
-def sha256(content: bytes) -> str:
-    """Hexadecimal digest."""
-    return hashlib.sha256(content).hexdigest()
 
 
 def difference(old: Manifest, new: Manifest) -> str:
@@ -155,6 +142,139 @@ def _both(before: Any, now: Any) -> str:
 
 def _shown(value: Any) -> str:
     return "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """A photo of a shard: its size, or why it has no vector; and its stamp, where it is known."""
+
+    name: str
+    size: tuple[int, int] | None
+    reason: str = ""
+    stamp: Stamp | None = None
+
+    @classmethod
+    def read(cls, facts: list[Any]) -> ShardEntry:
+        """From its line: name, width, height; or name and reason; then the stamp's fields."""
+        name, failed = facts[0], isinstance(facts[1], str)
+        size, rest = (None, facts[2:]) if failed else ((facts[1], facts[2]), facts[3:])
+        return cls(name, size, facts[1] if failed else "", Stamp(*rest) if rest else None)
+
+    def line(self) -> bytes:
+        """As its line has it."""
+        known = [self.reason] if self.size is None else self.size
+        return json.dumps([self.name, *known, *(self.stamp or ())]).encode() + b"\n"
+
+
+Record: TypeAlias = list[ShardEntry]
+"""The photos of a shard, in order."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a shard's record: enough to use its vectors without reading its names."""
+
+    rows: int
+    bytes: int
+    vectors_sha256: str
+    photos_sha256: str
+
+
+@dataclass(frozen=True)
+class ShardFiles:
+    """The two files of a shard in a folder: vectors, and the record that commits them."""
+
+    folder: Path
+    number: int
+
+    @property
+    def record(self) -> Path:
+        """The file that lists the photos of the shard: with it the shard is there."""
+        return self.folder / f"shard-{self.number:05d}.jsonl"
+
+    def vectors(self, header: Header) -> Path:
+        """The file of the vectors that a record names."""
+        return self.folder / f"shard-{self.number:05d}-{header.vectors_sha256[:16]}.npy"
+
+    def write(self, array: AnyFloats, photos: Record) -> Header:
+        """Write the vectors, then the record."""
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
+        vectors = buffer.getvalue()
+        lines = b"".join(photo.line() for photo in photos)
+        header = Header(len(array), len(vectors), sha256(vectors), sha256(lines))
+        write_whole(self.vectors(header), vectors)
+        write_whole(self.record, json.dumps(asdict(header)).encode() + b"\n" + lines)
+        return header
+
+    def read_header(self) -> Header | None:
+        """The header of a finished shard; None if the shard has to be written (again)."""
+        try:
+            with self.record.open("rb") as file:
+                header = Header(**json.loads(file.readline()))
+            whole = self.vectors(header).stat().st_size == header.bytes
+        except (OSError, ValueError, TypeError):
+            return None
+        return header if whole else None
+
+    def read_record(self, header: Header) -> Record:
+        """The photos of a finished shard; a SolarError if they cannot be read."""
+        try:
+            content = self.record.read_bytes().partition(b"\n")[2]
+            if sha256(content) != header.photos_sha256:
+                raise damaged(self.record)
+            lines = content.split(b"\n")[:-1]
+            photos = [ShardEntry.read(f) for f in json.loads(b"[" + b",".join(lines) + b"]")]
+        except (OSError, ValueError, TypeError, IndexError) as error:
+            raise damaged(self.record) from error
+        if sum(photo.size is not None for photo in photos) != header.rows:
+            raise damaged(self.record)
+        return photos
+
+    def map(
+        self, header: Header, dim: int, dtype: np.dtype[Any], *, check: bool = True
+    ) -> AnyFloats:
+        """The vectors (rows, dim), memory-mapped; a SolarError if they are not those written.
+
+        `check` reads the whole file for its checksum, at a gigabyte per second or more.
+        """
+        path = self.vectors(header)
+        try:
+            if check and files.file_digest(path) != header.vectors_sha256:
+                raise damaged(path)
+            array: AnyFloats = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise damaged(path) from error
+        if array.shape != (header.rows, dim) or array.dtype != dtype:
+            raise damaged(path)
+        return array
+
+    def sound(self, header: Header, names: Sequence[str], dim: int, dtype: np.dtype[Any]) -> bool:
+        """Whether both files are to the byte what was written, for photos of these names."""
+        try:
+            self.map(header, dim, dtype)
+            return [photo.name for photo in self.read_record(header)] == list(names)
+        except (OSError, SolarError):
+            return False
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Write a file whole or not at all, and on the disk before returning."""
+    with files.replacing(
+        target, complaint=lambda path, error: unwritable(path.parent, error)
+    ) as temporary:
+        temporary.write_bytes(content)
+
+
+def source_bytes(names: Sequence[str]) -> bytes:
+    """The list of photos as its file holds it."""
+    # A JSON list with a name per line: any file name survives, and diff and grep can read it.
+    return json.dumps(list(names), separators=(",\n", ":")).encode() + b"\n"
+
+
+def sha256(content: bytes) -> str:
+    """Hexadecimal digest."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def damaged(path: Path) -> SolarError:

@@ -1,9 +1,8 @@
-"""A store whose photos have changed: what is still true is kept, the rest is to be described.
+"""Update a store whose photos have changed.
 
-Shards that hold photos which are gone or have changed are written anew, without those, under new
-numbers. Photos that are new and whose content is known (a file that was moved, a copy) get their
-vectors at once; the others become new shards. All of that counts when the manifest is replaced,
-which is the last step: a run that is killed before has changed nothing.
+Shards with photos that are gone or changed are rewritten without those, under new numbers. New
+photos whose content is known (a moved file, a copy) get their vectors at once; the others become
+new shards. The manifest is replaced last: a run that is killed before has changed nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from solar.arrays import AnyFloats
-from solar.describe.shard_files import Header, ShardEntry, ShardFiles
 from solar.describe.store_files import (
     MANIFEST,
+    Header,
     Manifest,
     OtherPhotosError,
+    ShardEntry,
+    ShardFiles,
     sha256,
     source_bytes,
     write_whole,
@@ -73,10 +74,10 @@ class StoredShards:
 
 
 def up_to_date(stored: StoredShards, photos: Photos, *, retry: bool = False) -> Manifest:
-    """Make a store one of these photos, with shards to be described where it lacks some.
+    """Bring a store up to date with photos, and return its new manifest.
 
-    With `retry` those that could not be described before are among them. The manifest that counts
-    now is returned. A SolarError if the store is damaged, or cannot be written.
+    Photos without a vector are in new shards, still to be described; with `retry` also those that
+    failed before. A SolarError if the store is damaged, or cannot be written.
     """
     plan = _Plan(stored, photos, retry)
     same = photos.roots.stored() in ([], stored.manifest.roots)
@@ -156,7 +157,7 @@ class _Plan:
         entry, number = one.entry, self.photos.numbers.get(one.entry.name)
         if number is None or entry.name in done or (self._retry and entry.size is None):
             return None
-        if not self.photos.seen:  # nobody looked at the files
+        if not self.photos.seen:  # the files were not looked at
             return one
         seen = self.photos.seen[number]
         if entry.stamp is None:  # the file was not there, and may be now
@@ -190,6 +191,6 @@ class _Plan:
 
 
 def _content(one: _Known) -> str:
-    """The digest of a photo that has a vector; empty if it has none, or nobody knows."""
+    """The digest of a photo that has a vector, or an empty text."""
     entry = one.entry
     return entry.stamp.sha256 if entry.stamp is not None and entry.size is not None else ""

@@ -226,6 +226,7 @@ def _machine_rows() -> Rows:
 
 def _kept_rows() -> Rows:
     try:
+        from solar.files import cache_directory
         from solar.models import zoo
 
         models: dict[str, list[str]] = {}
@@ -236,7 +237,7 @@ def _kept_rows() -> Rows:
         if "lacking" in rows:
             rows["lacking"] += ": install solar again"
         rows["available"] = f"{len(models.get('available', ()))} more: `solar models`"
-        return rows | {"cache": machine.cache_state(zoo.cache_directory())}
+        return rows | {"cache": machine.cache_state(cache_directory())}
     except Exception:  # the package that names the folder may be the one that is missing
         return {"cache": "could not be examined"}
 

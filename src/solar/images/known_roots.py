@@ -14,7 +14,7 @@ from pathlib import Path
 from shlex import quote
 
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import cache_directory, replacing
 from solar.images import Root, Roots
 from solar.images.roots import expanded
 
@@ -96,8 +96,6 @@ def _name(place: str | Path) -> str:
 
 
 def _note(place: str | Path) -> Path:
-    from solar.models.zoo import cache_directory
-
     # One file per index, so that none waits for another.
     digest = hashlib.sha256(_name(place).encode("utf-8", "surrogateescape")).hexdigest()
     return cache_directory() / "roots" / f"{digest[:32]}.json"

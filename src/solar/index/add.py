@@ -1,23 +1,21 @@
-"""More photos for an index of either kind: of vectors, or of local features."""
+"""Add photos to an index."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from solar.asmk.index import AsmkIndex
-from solar.asmk.regions import PhotoRegions, read_regions
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.images import Photos, collect
 from solar.images.known_roots import confirm
-from solar.index.build import BuiltIndex, details, read_metadata, warn_of_unknown
+from solar.index.build import BuiltIndex, read_metadata, warn_of_unknown
 from solar.index.index import Address, Index, need_vectors
 from solar.index.photo_index import PhotoIndex
-from solar.index.sources import joined_roots, roots_known
+from solar.index.sources import details, joined_roots, roots_known
 from solar.index.sync import Changes, apply, compare
 from solar.storage.types import Amendment
 
@@ -53,7 +51,7 @@ def add(
     """
     index = Index.open(address, **options)
     extra = read_metadata(metadata) if metadata else {}
-    if len(sources) == 1 and is_store(sources[0]) and not isinstance(index, AsmkIndex):
+    if len(sources) == 1 and is_store(sources[0]) and index.has_vectors:
         for option, given in {"`new=True`": new, "`leave_out=`": leave_out}.items():
             if given:
                 raise SolarError(
@@ -64,11 +62,11 @@ def add(
         return built
     how = dict(describing or {})
     regions = how.pop("regions", None)
-    boxes = None if regions is None else _regions_for(index, regions)
     photos = collect(sources, index.roots, follow=follow)
     known = index.engine.stamps()
-    if boxes:  # a file may name photos of the whole collection
-        boxes.refuse_unknown({*photos.names, *photos.skipped, *known})
+    if regions is not None:  # a file may name photos of the whole collection
+        every = {*photos.names, *photos.skipped, *known}
+        how["regions"] = index.read_boxes(regions, every)
     retry = how.get("max_pixels") is not None
     changes = compare(index, photos, known, complete=False, retry=retry)
     if new:
@@ -77,11 +75,10 @@ def add(
             changed=(),
             copied={n: like for n, like in changes.copied.items() if n not in known},
         )
-    changes = _with_facts(index, photos, changes, extra, boxes)
+    changes = _with_facts(index, photos, changes, {*extra, *how.get("regions", ())})
     copies: dict[str, str] = {}
     if leave_out is not None:
         changes, copies = leave_out(need_vectors(index), photos, changes)
-    how |= {"regions": boxes} if boxes else {}
     made = apply(index, photos, changes, store=store, extra=extra, progress=progress, **how)
     count = len(made.new) + len(made.changed) + len(made.moved)
     built = BuiltIndex(index, count, {**made.skipped, **copies})
@@ -89,30 +86,13 @@ def add(
     return built
 
 
-def _regions_for(index: PhotoIndex, regions: str | Path) -> PhotoRegions:
-    made_with = index.spec.settings.get("regions") if isinstance(index, AsmkIndex) else None
-    if made_with != "boxes":
-        raise SolarError(
-            "`regions=` needs an ASMK index that was built with a file of boxes: build one "
-            "with `solar index build --method asmk --regions FILE`."
-        )
-    found = read_regions(regions)
-    if found.kind != made_with:
-        raise SolarError("The index was built with boxes, not with a grid: give a file of boxes.")
-    return found
-
-
 def _with_facts(
-    index: PhotoIndex,
-    photos: Photos,
-    changes: Changes,
-    extra: Mapping[str, Any],
-    boxes: PhotoRegions | None,
+    index: PhotoIndex, photos: Photos, changes: Changes, named: Collection[str]
 ) -> Changes:
-    """Also those photos that stay as they are, and of which more is known now."""
+    """Changes with the named photos that stay as they are: their metadata is replaced."""
     same = set(photos.names) - {*changes.new, *changes.changed, *changes.copied, *changes.skipped}
-    more = sorted(same & {*extra, *((boxes and boxes.boxes) or ())})
-    if isinstance(index, AsmkIndex):  # which has no vectors to keep
+    more = sorted(same & set(named))
+    if not index.has_vectors:  # they are described again
         return replace(changes, changed=(*changes.changed, *more))
     found = index.engine.find(more)
     stamps = {name: stamp for name in more if (stamp := found[name].stamp) is not None}
@@ -128,8 +108,10 @@ def _with_facts(
 def _add_store(index: PhotoIndex, store: Store, extra: Mapping[str, Any]) -> BuiltIndex:
     vectors = need_vectors(index)
     roots, names = joined_roots(index.roots, store.roots)
-    known = [replace(photo, path=names(photo.path)) for photo in details(store, None, {})]
-    known = [replace(photo, **extra.get(photo.path, {})) for photo in known]
+    known = [
+        replace(photo, path=names(photo.path), **extra.get(names(photo.path), {}))
+        for photo in details(store, None, {})
+    ]
     count = vectors.add(store, known)
     if roots != index.roots:
         index.engine.amend(Amendment(roots=roots))

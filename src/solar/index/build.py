@@ -1,24 +1,22 @@
-"""From photos to an index: describe them, gather what is known of them, fill the index."""
+"""From photos to an index: describe them, read their metadata, fill the index."""
 
-import contextlib
 import json
-import re
-import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solar.describe.store import Store
-from solar.describe.store_files import OtherPhotosError, OtherSettingsError, is_store
+from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.files import reading
 from solar.images import Photos, collect
-from solar.images.exif import ExifFacts, exif_facts, valid_position
+from solar.images.exif import valid_position
 from solar.index.index import Address, Index, is_folder
 from solar.index.photo_index import PhotoIndex
+from solar.index.sources import describe_photos, details, working_folder
 from solar.storage.catalogued_folder import refuse_place
 from solar.storage.folder import refuse_compression
 from solar.storage.protocol import NoIndexError
@@ -28,11 +26,6 @@ from solar.weights import DEFAULT
 if TYPE_CHECKING:
     from solar.describe.progress import Progress
     from solar.models import RetrievalNet
-
-# A killed run describes its unfinished shard again: minutes on a GPU, but an hour on a laptop,
-# whose collections are small.
-_SMALL_SHARD, _FEW = 64, 16_384
-_WORKING = ".extracting"
 
 
 @dataclass(frozen=True)
@@ -95,16 +88,8 @@ def build_index(
 ) -> BuiltIndex:
     """Make an index as `build` does, and say what became of the photos.
 
-    Args:
-        sources: As for `build`.
-        address: As for `build`.
-        model: As for `build`.
-        store: Keep the descriptors there; otherwise they are deleted when the index is done.
-        metadata: As for `build`.
-        progress: As for `build`.
-        follow: Follow links to folders.
-        describing: How to describe, for `solar.extract`.
-        **options: For the engine, such as `compress="pq"`.
+    Embeddings are kept in `store`, or deleted when the index is done; `follow` follows links to
+    folders. `describing` is for `solar.extract`, and `options` for the engine, such as `compress`.
     """
     refuse_taken(address)
     if is_folder(address):
@@ -145,9 +130,9 @@ def _filled(
 def note_skipped(
     index: PhotoIndex, photos: Photos, failures: Mapping[str, str], *, complete: bool = False
 ) -> None:
-    """Have an index remember what was left out, so that it is not tried again unless it changes.
+    """Record skipped files, so that they are not tried again unless they change.
 
-    With `complete`, what was left out before and is not among the photos is gone.
+    With `complete`, files skipped before that are not among the photos are gone.
     """
     seen = dict(zip(photos.names, photos.seen, strict=True))
     now = {name: Skipped(reason) for name, reason in photos.skipped.items()}
@@ -162,9 +147,10 @@ def note_skipped(
 
 
 def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
-    """Read what else is known of photos: a JSON object a line.
+    """Read a JSON Lines file of metadata, by photo.
 
-    Each has a `path`, and any of `tags`, `taken`, `position` (degrees north and east) and `camera`.
+    Each line has a `path`, and any of `tags`, `taken`, `position` (degrees north and east) and
+    `camera`.
     """
     known = {}
     with reading(path, "is not text in UTF-8: save it as that", UnicodeDecodeError):
@@ -196,7 +182,7 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
 def warn_of_unknown(
     path: str | Path | None, extra: Mapping[str, Mapping[str, Any]], built: BuiltIndex
 ) -> None:
-    """Warn if a file of metadata, as `read_metadata` reads it, names photos that nobody knows."""
+    """Warn if a file of metadata names photos that are not in the index."""
     known = {**built.index.engine.find(list(extra)), **built.skipped} if extra else {}
     if unknown := [name for name in extra if name not in known]:
         count = len(unknown)
@@ -207,85 +193,6 @@ def warn_of_unknown(
             "prints them.",
             stacklevel=3,
         )
-
-
-@contextlib.contextmanager
-def working_folder(address: Address, keep: str | Path | None = None) -> Iterator[Path]:
-    """Where descriptors are until they are in the index: `keep`, or a folder that is gone then.
-
-    After an error it stays, so that the next run can go on.
-    """
-    if keep:
-        yield Path(keep)
-        return
-    _, scheme, rest = str(address).partition("://")
-    name = re.sub(r"[^\w.-]+", "-", rest.partition("?")[0]) if scheme else str(address).rstrip("/")
-    place = Path(f"{name}{_WORKING}")
-    yield place
-    shutil.rmtree(place, ignore_errors=True)
-
-
-def describe_photos(
-    photos: Photos,
-    model: "RetrievalNet | str | Path",
-    place: Path,
-    progress: "Progress | None" = None,
-    **settings: Any,
-) -> Store:
-    """The finished store of some photos, at a place where an earlier run may have begun it.
-
-    Settings are those of `solar.extract`.
-    """
-    from solar.describe import extract
-
-    if isinstance(model, str | Path) and Path(model).is_file():
-        model = str(Path(model).resolve())  # searches may start elsewhere
-    shard = _SMALL_SHARD if len(photos) <= _FEW and not is_store(place) else None
-    known: dict[str, Any] = {"model": model, "shard_size": shard, "progress": progress, **settings}
-    try:
-        try:
-            return extract(photos, place, **known)
-        except (OtherPhotosError, OtherSettingsError) as error:
-            if not _leftover(place, error):
-                raise
-            shutil.rmtree(place)
-            return describe_photos(photos, model, place, progress, **settings)
-    except OtherSettingsError as error:
-        raise SolarError(
-            f"{str(error).partition(';')[0]}: use the same again to continue, or delete the "
-            "folder to start over."
-        ) from error
-
-
-def _leftover(place: Path, error: SolarError) -> bool:
-    """Whether a store that does not fit is what a stopped command left, and nothing is lost.
-
-    Embeddings that were computed with other settings are kept: those settings may come back.
-    """
-    if not place.name.endswith(_WORKING):
-        return False
-    return isinstance(error, OtherPhotosError) or not len(Store.open(place, allow_partial=True))
-
-
-def details(
-    store: Store, photos: Photos | None, extra: Mapping[str, Mapping[str, Any]]
-) -> list[Photo]:
-    """What is known of the photos of a store, row by row."""
-    known = []
-    facts = zip(store.names, store.sizes.tolist(), store.stamps, strict=True)
-    for name, (width, height), stamp in facts:
-        file = photos.read(photos.numbers[name]) if photos else store.roots.find(name)
-        photo = detail(name, width, height, file, extra.get(name, {}))
-        known.append(replace(photo, stamp=stamp))
-    return known
-
-
-def detail(
-    name: str, width: int, height: int, file: Path | bytes | None, extra: Mapping[str, Any]
-) -> Photo:
-    """What is known of a photo: its file may say where and when it was, unless `extra` does."""
-    facts = exif_facts(file) if file is not None else ExifFacts()
-    return Photo(name, width, height, **{**facts._asdict(), **extra})
 
 
 def refuse_taken(address: Address) -> None:

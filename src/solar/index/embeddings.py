@@ -1,14 +1,17 @@
-"""The descriptors of a collection in one mapped file, whatever the collection is kept in.
+"""The descriptors of a collection in one mapped file, and the nearest neighbours of its photos.
 
-Pairs, duplicates and groups compare every photo with every other. For that, rows must be read over
-and over, and must not change meanwhile: they are copied into a file of a working folder, in pieces.
+Pairs, duplicates and groups compare every photo with every other. Rows are read many times and must
+not change meanwhile, so they are copied into a file of a working folder. They are compared block by
+block, which bounds the memory; finished blocks are appended to a file, and another run continues
+after them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -18,19 +21,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from solar.arrays import AnyFloats, Vectors
+from solar.arrays import AnyFloats, RowNumbers, Vectors
+from solar.describe.progress import Progress, counted
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.files import make_folder, replacing
+from solar.files import make_folder, replacing, unwritable
 from solar.images import Photos, Roots, collect
 from solar.images.exif import Position, position
 from solar.images.roots import expanded
-from solar.index.build import describe_photos
-from solar.index.exchange.hloc import SUFFIXES, read_h5
-from solar.index.index import Index, is_folder, need_vectors
-from solar.index.sources import described_rows
+from solar.index.exchange import SUFFIXES, read_h5
+from solar.index.index import Index, described_rows, is_folder, need_vectors
+from solar.index.sources import describe_photos
 from solar.local.cache import own_folder
+from solar.ranking.neighbours import Neighbours, nearest_rows
 from solar.storage.catalogue import is_index
 from solar.weights import DEFAULT
 
@@ -45,31 +49,28 @@ Described: TypeAlias = "str | Path | Store | Index | DescribedCollection"
 
 _VECTORS = "vectors.f32"
 
+BLOCK = 1024
+"""Photos whose neighbours are written at a time: some seconds of work."""
+
+Records: TypeAlias = npt.NDArray[np.void]
+NeighbourLists: TypeAlias = Records
+"""A record per photo asked for: its neighbours in `rows` (k,), best first, and their `scores`."""
+
 S = TypeVar("S", bound="DataclassInstance")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class DescribedCollection:
-    """Photos and their descriptors.
+    """Photos and their descriptors."""
 
-    Attributes:
-        names: The photos, each once, relative to the image folder.
-        vectors: (n, dim) float32 of unit norm, mapped.
-        digest: Of names and vectors: equal for equal collections.
-        roots: Where the photos are, as far as that is known.
-        local: The folder in which their local features are kept.
-        skipped: Photos that could not be described just now, and why.
-        known: Where photos were taken, by name, as far as an index says.
-    """
-
-    names: tuple[str, ...]
-    vectors: AnyFloats
-    digest: str
-    roots: Roots
-    local: Path
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    known: Mapping[str, Position] = field(default_factory=dict)
+    names: tuple[str, ...]  # each once, relative to the image folder
+    vectors: AnyFloats  # (n, dim) float32 of unit norm, mapped
+    digest: str  # of names and vectors: equal for equal collections
+    roots: Roots  # where the photos are, as far as that is known
+    local: Path  # the folder of their local features
+    skipped: Mapping[str, str] = field(default_factory=dict)  # not described now, and why
+    known: Mapping[str, Position] = field(default_factory=dict)  # positions in an index, by name
 
     def __len__(self) -> int:
         return len(self.names)
@@ -80,9 +81,9 @@ class DescribedCollection:
         return {name: row for row, name in enumerate(self.names)}
 
     def row(self, name: str, where: object) -> int:
-        """The row of a photo that `where`, a list, names; also by its absolute path.
+        """The row of a photo by its name or absolute path.
 
-        A SolarError if there is no such photo.
+        A SolarError that begins with `where` if there is no such photo.
         """
         row = self.rows.get(name)
         if row is None and Path(name).is_absolute():
@@ -95,7 +96,7 @@ class DescribedCollection:
         return row
 
     def moved_to(self, place: str | Path | None) -> DescribedCollection:
-        """The same with its photos in another folder; as it is for None."""
+        """The same with its photos in another folder; unchanged for None."""
         return replace(self, roots=self.roots.moved_to(place))
 
     def folder(self, moved: str | Path | None = None) -> Path | None:
@@ -160,19 +161,12 @@ def described(
     model: RetrievalNet | str | Path | None = None,
     **describing: Any,
 ) -> DescribedCollection:
-    """Copy the descriptors of a collection into a working folder, bit by bit.
+    """Copy the embeddings of a collection into a working folder.
 
-    Args:
-        source: See `Described`. Photos are described first, into a store in the working folder
-            that another run goes on with.
-        folder: The working folder.
-        model: What describes photos; solar-r18 if not given.
-        **describing: As for `solar.extract`: `progress`, `device`, …. These two go with every
-            source.
-
-    Raises:
-        SolarError: There is nothing of the kind or no photo in it, it has no vectors or was
-            described already, or the disk is full.
+    Photos are described first, by solar-r18 if no `model` is given, into a store in the folder from
+    which another run can resume; `describing` is for `solar.extract`. Of these options, only
+    `progress` and `device` go with other sources. A SolarError if there is no such collection or no
+    photo in it, it has no vectors, or the disk is full.
     """
     if isinstance(source, DescribedCollection):
         return source
@@ -196,7 +190,7 @@ def described(
 
 
 def only_named(source: Described, folder: Path) -> DescribedCollection:
-    """The same, but photos are not described: they have names and no vectors."""
+    """As `described`, but photos have names and no vectors."""
     if (photos := _photos(source)) is None:
         return described(source, folder)
     nothing = np.empty((len(photos), 0), np.float32)
@@ -275,3 +269,82 @@ def _copied(
     return DescribedCollection(
         tuple(names), vectors, digest.hexdigest(), roots, kept or folder / "local"
     )
+
+
+def neighbour_lists(
+    photos: DescribedCollection,
+    asked: RowNumbers,
+    k: int,
+    folder: Path,
+    progress: Progress | None = None,
+    device: str | None = None,
+    step: str = "Comparing",
+) -> NeighbourLists:
+    """Find the k photos most similar to each of the rows `asked` (m,), themselves excluded.
+
+    Of equally similar photos the first come first; a smaller collection gives fewer. The file in
+    `folder` is continued if an earlier run asked the same of the same collection. `step` is its
+    name for `progress`; a `device` such as `cuda` gives the same lists sooner. Returns m records,
+    mapped. A SolarError if the disk is full or read-only.
+    """
+    k = max(min(k, len(photos) - 1), 0)
+    record = np.dtype([("rows", "<i4", (k,)), ("scores", "<f4", (k,))])
+    if k == 0 or len(asked) == 0:
+        return np.zeros(len(asked), record)
+    key = hashlib.sha256(f"{photos.digest} {k} ".encode() + asked.astype("<i8").tobytes())
+    file = folder / f"neighbours-{key.hexdigest()[:16]}.bin"
+    nearest = nearest_rows(photos.vectors, device)
+
+    def more(begin: int) -> Iterator[NeighbourLists]:
+        for first in range(begin, len(asked), BLOCK):
+            yield _others(photos, asked[first : first + BLOCK], k, record, nearest)
+
+    return grown_records(file, record, len(asked), BLOCK, more, step, progress)
+
+
+def _others(
+    photos: DescribedCollection,
+    asked: RowNumbers,
+    k: int,
+    record: np.dtype[Any],
+    nearest: Neighbours,
+) -> NeighbourLists:
+    found = np.zeros(len(asked), record)
+    rows, scores = nearest(np.asarray(photos.vectors[asked], np.float32), k + 1)
+    for number, own in enumerate(asked):
+        others = np.flatnonzero(rows[number] != own)[:k]
+        found["rows"][number] = rows[number, others]
+        found["scores"][number] = scores[number, others]
+    return found
+
+
+def grown_records(
+    file: Path,
+    record: np.dtype[Any],
+    total: int,
+    block: int,
+    more: Callable[[int], Iterable[Records]],
+    step: str,
+    progress: Progress | None = None,
+) -> Records:
+    """Finish a file of `total` equal records, written in blocks; a stop costs the last block.
+
+    Other contents need another file name. `more` yields the blocks after those that are done.
+    Returns (total,) records, mapped. A SolarError if the disk is full or read-only.
+    """
+    try:
+        with file.open("r+b" if file.exists() else "w+b") as out:
+            # The last block may be torn where the power failed.
+            blocks = out.seek(0, os.SEEK_END) // (record.itemsize * block)
+            done = max(blocks - 1, 0) * block
+            out.truncate(done * record.itemsize)
+            out.seek(done * record.itemsize)
+            advance = counted(progress, step, total, done)
+            for some in more(done):
+                out.write(some.tobytes())
+                out.flush()
+                os.fsync(out.fileno())
+                advance(len(some))
+    except OSError as error:
+        raise unwritable(file, error) from error
+    return np.memmap(file, record, "r", shape=(total,))

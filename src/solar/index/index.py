@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Vectors
+from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.known_roots import confirm, confirmed_roots
@@ -23,12 +24,13 @@ from solar.index.photo_index import Conditions, NoVectorsError, PhotoIndex, chec
 from solar.index.sources import (
     BATCH,
     batches,
+    describe_photos,
+    details,
     joined_roots,
-    knows_its_photos,
     photos_of,
     roots_known,
-    roots_of,
     spec_of,
+    working_folder,
 )
 from solar.ranking.feedback import arranged, updated
 from solar.ranking.query import Words, as_vector, mean_vector, read_files, with_words
@@ -39,8 +41,8 @@ from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo
 
 if TYPE_CHECKING:
     from solar.describe.pipeline import QueryEncoder
-    from solar.describe.store import Store
-    from solar.images import Box
+    from solar.describe.progress import Progress
+    from solar.images import Box, Photos
     from solar.models import RetrievalNet
 
 
@@ -127,10 +129,13 @@ class Index(PhotoIndex):
             SolarError: The address is taken or cannot be written, or photos and vectors do not fit
                 together.
         """
-        spec = spec or spec_of(source) or DescriptorSpec(np.atleast_2d(np.asarray(source)).shape[1])
-        named = roots_known(source) if roots is None else roots
-        if roots is None:
-            roots = roots_of(source)
+        named = roots
+        if isinstance(source, Store):
+            spec = spec or spec_of(source)
+            if roots is None:
+                roots, named = source.roots, roots_known(source)
+        spec = spec or DescriptorSpec(np.atleast_2d(np.asarray(source)).shape[1])
+        roots, named = roots or Roots(), named or Roots()
         filling = batches(source, photos)
         index = cls(engine_module(address).create(address, spec, filling, roots, **options), model)
         confirm(index.place, named)
@@ -157,8 +162,7 @@ class Index(PhotoIndex):
             **options: For the engine.
 
         Returns:
-            An `Index`, or an `AsmkIndex` if the folder holds local features; `need_vectors`
-            rejects the latter.
+            An `Index`, or an `AsmkIndex` if the folder holds local features.
 
         Raises:
             SolarError: There is no index, or it is damaged or too new.
@@ -210,7 +214,7 @@ class Index(PhotoIndex):
         return QueryEncoder(self.model, self.spec.settings)
 
     def close(self) -> None:
-        """Let go of files and connections, and of the network: a closed index may be kept long."""
+        """Close files and connections, and free the network."""
         super().close()
         self._given = None
         for loaded in ("model", "encoder"):
@@ -325,8 +329,9 @@ class Index(PhotoIndex):
             SolarError: They were described by another model or with other settings, another writer
                 is at work, or the disk is full.
         """
-        self._refuse_other(spec_of(source))
-        if photos is not None or not knows_its_photos(source):
+        if isinstance(source, Store):
+            self._refuse_other(spec_of(source))
+        if photos is not None or not isinstance(source, Store):
             return self.engine.add(batches(source, photos))
         roots, name = joined_roots(self.roots, source.roots)
         known = [replace(photo, path=name(photo.path)) for photo in photos_of(source)]
@@ -335,6 +340,27 @@ class Index(PhotoIndex):
             self.engine.amend(Amendment(roots=roots))
             confirm(self.place, roots_known(source))
         return count
+
+    def add_photos(
+        self,
+        photos: Photos,
+        *,
+        store: str | Path | None = None,
+        extra: Mapping[str, Mapping[str, Any]] | None = None,
+        progress: Progress | None = None,
+        **describing: Any,
+    ) -> dict[str, str]:
+        """Describe photos with the model and settings of the index; see `PhotoIndex.add_photos`."""
+        from solar.describe.settings import for_more
+
+        settings = for_more(self.spec.settings)
+        settings |= {name: value for name, value in describing.items() if value is not None}
+        with working_folder(self.place, store) as place:
+            found = describe_photos(photos, self.spec.model, place, progress, **settings)
+            failures = found.failures  # read before the store is deleted
+            if len(found):
+                self.add(found, details(found, photos, extra or {}))
+        return failures
 
     def copy(self, address: Address, **options: Any) -> Index:
         """Make the same index elsewhere, on another engine or compressed otherwise."""
@@ -378,9 +404,9 @@ class Index(PhotoIndex):
             raise SolarError("The query holds numbers that are not finite: describe it again.")
         return queries
 
-    def _refuse_other(self, spec: DescriptorSpec | None) -> None:
+    def _refuse_other(self, spec: DescriptorSpec) -> None:
         ours = self.spec
-        if spec is None or not (spec.fingerprint and ours.fingerprint):
+        if not (spec.fingerprint and ours.fingerprint):
             return
         if spec.fingerprint != ours.fingerprint:
             raise SolarError(
@@ -404,6 +430,15 @@ def need_vectors(index: PhotoIndex) -> Index:
     if not isinstance(index, Index):
         raise NoVectorsError
     return index
+
+
+def described_rows(
+    source: Store | Index,
+) -> tuple[DescriptorSpec, Iterator[tuple[list[Photo], Vectors]]]:
+    """How the vectors of a store or an index were made; photos and vectors in pieces."""
+    if isinstance(source, Store):
+        return spec_of(source), batches(source, None)
+    return source.spec, source.engine.batches(BATCH)
 
 
 def locate(query: Any, index: PhotoIndex | Address, **options: Any) -> Location:

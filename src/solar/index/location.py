@@ -1,9 +1,7 @@
-"""Where a photo was taken, guessed from look-alikes whose position is known.
+"""Where a photo was taken, from verified matches whose position is known.
 
-Photos with a position are searched for the query and verified, keypoint by keypoint. Those that
-match and lie close together speak for one place. A guess is made only if they match well, and
-hardly anything that matches lies elsewhere: no guess is better than a wrong one.
-`benchmarks/locate.py` measures both.
+An estimate is made only if photos close together match well, and hardly any match lies elsewhere: a
+wrong one is worse than none. `benchmarks/locate.py` measures both.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from solar.images import Box
 
 TOGETHER = 250.0
-"""Photos of one place were taken within so many metres."""
+"""Photos of one place were taken within this many metres."""
 
 LEAST_RADIUS = 100.0
 """Metres: satellites and the distance to what a photo shows allow for no less."""
@@ -38,7 +36,7 @@ _ANYWHERE = Condition("near", "=", Area(0.0, 0.0, 2.1e7))  # known positions, wh
 
 @dataclass(frozen=True)
 class Witness:
-    """A photo that says where another was taken."""
+    """A matching photo with a position."""
 
     path: str
     position: Position
@@ -66,7 +64,7 @@ class Location:
         return self.position is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """For a program to read."""
+        """As JSON values."""
         return {"located": bool(self), **asdict(self)}
 
 
@@ -79,7 +77,7 @@ def find_location(
     verify: VerifySettings | None = None,
     include_self: bool = False,
 ) -> Location:
-    """Guess where a photo was taken, with the search of an index; see `PhotoIndex.locate`."""
+    """Estimate where a photo was taken, by the search of an index; see `PhotoIndex.locate`."""
     settings = verify or VerifySettings()
     options: dict[str, Any] = {"box": box, "include_self": include_self, "where": [_ANYWHERE]}
     hits = search(query, settings.top, verify=settings, **options)
@@ -94,7 +92,7 @@ def find_location(
 
 
 def judged(witnesses: Sequence[Witness]) -> Location:
-    """What photos with matching keypoints, the best match first, say together."""
+    """The place that photos with matching keypoints agree on; the best match comes first."""
     if not witnesses:
         return _unknown("no photo with a position matches this one")
     positions = np.array([one.position for one in witnesses])
@@ -116,6 +114,6 @@ def _unknown(reason: str, witnesses: Sequence[Witness] = ()) -> Location:
 
 
 def _mean(positions: npt.NDArray[np.float64], weights: npt.NDArray[np.integer[Any]]) -> Position:
-    """The weighted mean of positions (n, 2), on the sphere, so that no meridian matters."""
+    """The weighted mean of positions (n, 2), on the sphere, so that ±180° is no border."""
     north, east = on_ground(weights @ in_space(positions))
     return round(north, 7), round(east, 7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import cache
@@ -37,7 +37,8 @@ from solar.storage.types import DescriptorSpec, Hit, Photo
 if TYPE_CHECKING:
     from typing import Self
 
-    from solar.images import Box, Source
+    from solar.describe.progress import Progress
+    from solar.images import Box, Photos, Source
 
 
 T = TypeVar("T")
@@ -298,7 +299,7 @@ class PhotoIndex(ABC):
         return self.engine.remove([paths] if isinstance(paths, str) else list(paths))
 
     def photo(self, path: str) -> Photo:
-        """What is known of an indexed photo; a SolarError if it is not indexed."""
+        """An indexed photo with its metadata; a SolarError if it is not indexed."""
         return self._named(path, self.engine.find)
 
     def info(self) -> dict[str, Any]:
@@ -323,8 +324,42 @@ class PhotoIndex(ABC):
         forget_removed(self.engine)
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         self.engine.close()
+
+    @abstractmethod
+    def add_photos(
+        self,
+        photos: Photos,
+        *,
+        store: str | Path | None = None,
+        extra: Mapping[str, Mapping[str, Any]] | None = None,
+        progress: Progress | None = None,
+        **describing: Any,
+    ) -> dict[str, str]:
+        """Describe photos as the indexed ones were, and add them or replace those of the same path.
+
+        Args:
+            photos: The photos.
+            store: Keep what was computed there. Default: it is deleted afterwards.
+            extra: Tags and times of photos, by name.
+            progress: Called while photos are described.
+            **describing: How to describe them, as for `solar.add`.
+
+        Returns:
+            Names of photos that could not be described, and why.
+        """
+
+    def read_boxes(self, path: str | Path, names: Collection[str]) -> dict[str, list[Box]]:
+        """Read a file of boxes in these photos, for an index that was built with one.
+
+        Raises:
+            SolarError: The index takes no boxes, or the file is damaged or names other photos.
+        """
+        raise SolarError(
+            "`regions=` needs an ASMK index that was built with a file of boxes: build one "
+            "with `solar index build --method asmk --regions FILE`."
+        )
 
     # Queries
 

@@ -101,7 +101,7 @@ class Report(Generic[G]):
             self.write_rows(out)
 
     def write_rows(self, out: TextIO) -> None:
-        """Write that table to an open file."""
+        """Write the table of `write_csv` to an open file."""
         table = csv.writer(out)
         table.writerow(["group", *self.columns])
         for number, group in enumerate(self.groups, 1):
@@ -109,9 +109,9 @@ class Report(Generic[G]):
 
     @classmethod
     def read(cls: type[R], path: str | Path) -> R:
-        """Read what a report says of itself, and its groups when they are walked through.
+        """Open a report, whose groups are read when they are iterated.
 
-        Reading and walking raise a SolarError if the file is damaged or something else.
+        Both raise a SolarError if the file is damaged or something else.
         """
         with reading(path, cls.wrong(), *_SIGNS), _opened(path) as file:
             head = _head(file.readline())
@@ -129,7 +129,7 @@ class Report(Generic[G]):
 
     @classmethod
     def wrong(cls) -> str:
-        """What is wrong with a file that is not such a report, to follow its name."""
+        """The complaint about a file that is not such a report, without its name."""
         return f"is not a {cls.made_by}, or is damaged: write it again"
 
 

@@ -17,22 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solar.asmk import build as asmk_build
-from solar.asmk.index import AsmkIndex
-from solar.describe.settings import for_more
 from solar.errors import SolarError
 from solar.images import Photos, Root, Roots, Stamp, scan_roots
 from solar.images.exif import ExifFacts, exif_facts
 from solar.images.known_roots import confirm
 from solar.images.roots import expanded
 from solar.images.scan import Place
-from solar.index.build import (
-    describe_photos,
-    details,
-    note_skipped,
-    working_folder,
-)
-from solar.index.index import Address, Index
+from solar.index.build import note_skipped
+from solar.index.index import Address, Index, need_vectors
 from solar.index.photo_index import PhotoIndex
 from solar.storage.types import Amendment, Photo
 
@@ -58,7 +50,7 @@ class Changes:
         return bool(self.new or self.changed or self.moved or self.deleted)
 
     def to_dict(self) -> dict[str, Any]:
-        """For a program to read."""
+        """As JSON values."""
         return {
             "new": list(self.new),
             "changed": list(self.changed),
@@ -69,14 +61,10 @@ class Changes:
         }
 
     def __str__(self) -> str:
-        counts = {
-            "new": len(self.new),
-            "changed": len(self.changed),
-            "moved": len(self.moved),
-            "deleted": len(self.deleted),
-            "unchanged": self.unchanged + len(self.touched),
-            "skipped": len(self.skipped),
-        }
+        facts = self.to_dict()
+        names = ("new", "changed", "moved", "deleted", "unchanged", "skipped")
+        counts = {name: facts[name] for name in names}
+        counts = {n: c if isinstance(c, int) else len(c) for n, c in counts.items()}
         return ", ".join(f"{count:,} {what}" for what, count in counts.items())
 
 
@@ -131,15 +119,15 @@ def sync(
 
 
 def _unread(index: PhotoIndex, photos: Photos) -> dict[str, ExifFacts]:
-    """What files say of photos, by name, as far as the index does not know it."""
+    """EXIF facts of photos that the index lacks, by name."""
     facts = dict[str, ExifFacts]()
     for photo in chain.from_iterable(index.engine.photos()):
         known = ExifFacts(photo.taken, photo.position, photo.camera)
         if None not in known or photo.path not in photos.numbers:
             continue
-        with suppress(SolarError):  # a shard that is gone says nothing
-            said = exif_facts(photos.read(photos.numbers[photo.path]))
-            new = said._replace(**{n: None for n, v in known._asdict().items() if v is not None})
+        with suppress(SolarError):  # of a shard that is gone
+            found = exif_facts(photos.read(photos.numbers[photo.path]))
+            new = found._replace(**{n: None for n, v in known._asdict().items() if v is not None})
             facts |= {photo.path: new} if any(new) else {}
     return facts
 
@@ -152,12 +140,12 @@ def compare(
     complete: bool = True,
     retry: bool = False,
 ) -> Changes:
-    """What an index lacks to be true to some photos.
+    """The changes that bring an index up to date with some photos.
 
     Args:
         index: The index.
         photos: What a scan found.
-        known: What `Storage.stamps` says.
+        known: `Storage.stamps`.
         complete: Whether a photo that is not among them is gone.
         retry: Whether photos that could not be described before are tried again.
     """
@@ -206,7 +194,7 @@ def compare(
                 moved[alike[0]] = name
                 missing.remove(alike[0])
                 del alike[: len(alike) > 1]  # the last one stays, for copies
-            elif not isinstance(index, AsmkIndex):  # which has no vectors to share
+            elif index.has_vectors:  # others have nothing to share
                 copied[name] = alike[0]
     found_again = set(moved.values())
     settled = found_again | copied.keys()
@@ -234,35 +222,31 @@ def apply(
     progress: Progress | None = None,
     **describing: Any,
 ) -> Changes:
-    """Make changes that `compare` found; those that need no network come true first.
+    """Make the changes that `compare` found between an index and photos, and return those made.
 
-    Args:
-        index: The index.
-        photos: Those that were compared.
-        changes: What was found.
-        complete: Whether these are all photos that the index is to know of.
-        store: Keep the descriptors there.
-        extra: Tags and times of photos, by name.
-        progress: Called while photos are described.
-        **describing: For `solar.extract`.
+    Those that need no network come first. `complete` is as for `compare`; other arguments are as
+    for `PhotoIndex.add_photos`.
     """
     numbers = photos.numbers
     lacking = (name for name in (*changes.new, *changes.changed) if name not in changes.copied)
     wanted = photos.select(numbers[name] for name in lacking)
-    if wanted and isinstance(index, Index):
+    if wanted and index.has_vectors:
         _refuse_unknown_model(index.spec.model)
     engine, tags = index.engine, index.engine.find(changes.changed)
     extra = {n: {"tags": old.tags} for n, old in tags.items() if old.tags} | dict(extra or {})
-    shared = _shared(index, photos, changes, extra)
+    shared = _shared(index, changes, extra)
     stamps = {new: changes.stamps[new] for new in changes.moved.values()} | dict(changes.touched)
     before = index.roots
     roots = photos.roots if photos.roots and photos.roots != before else None
     engine.amend(Amendment(changes.deleted, changes.moved, stamps, None, roots))
     confirm(index.place, photos.roots.besides(before))
     if shared:
-        assert isinstance(index, Index)
-        index.add(np.stack([vector for _, vector in shared]), [photo for photo, _ in shared])
-    failures = _described(index, wanted, store, extra, progress, describing) if wanted else {}
+        vectors = np.stack([vector for _, vector in shared])
+        need_vectors(index).add(vectors, [photo for photo, _ in shared])
+    failures = dict[str, str]()
+    if wanted:
+        known: dict[str, Any] = {"store": store, "progress": progress, **describing}
+        failures = index.add_photos(wanted, extra=extra, **known)
     if worse := [name for name in changes.changed if name in failures]:
         engine.amend(Amendment(removed=worse))  # what it showed is gone
     waiting = {n: why for n, why in changes.skipped.items() if n in numbers}
@@ -276,7 +260,6 @@ def apply(
 
 
 def _refuse_unknown_model(model: str) -> None:
-    """Complain of a model that cannot be loaded, before anything is changed."""
     from solar.models.hub.repository import refuse_unfetched
 
     if not model:
@@ -287,41 +270,13 @@ def _refuse_unknown_model(model: str) -> None:
     refuse_unfetched(model)
 
 
-def _described(
-    index: PhotoIndex,
-    photos: Photos,
-    store: str | Path | None,
-    extra: Mapping[str, Mapping[str, Any]],
-    progress: Progress | None,
-    describing: Mapping[str, Any],
-) -> dict[str, str]:
-    """Describe photos as the others were, and index them; those that failed, and why."""
-    if isinstance(index, AsmkIndex):
-        regions = describing.get("regions")
-        return asmk_build.add(
-            photos, index, store=store, extra=extra, progress=progress, regions=regions
-        )
-    assert isinstance(index, Index)
-    model, known = index.spec.model, for_more(index.spec.settings)
-    known |= {name: value for name, value in describing.items() if value is not None}
-    with working_folder(index.place, store) as place:
-        found = describe_photos(photos, model, place, progress, **known)
-        failures = found.failures
-        if len(found):
-            index.add(found, details(found, photos, extra))
-    return failures
-
-
 def _shared(
-    index: PhotoIndex,
-    photos: Photos,
-    changes: Changes,
-    extra: Mapping[str, Mapping[str, Any]],
+    index: PhotoIndex, changes: Changes, extra: Mapping[str, Mapping[str, Any]]
 ) -> list[tuple[Photo, Any]]:
-    """Photos whose content the index knows, with the vectors of that."""
-    if not changes.copied or not isinstance(index, Index):
+    """Photos that are copies of indexed ones, with their vectors."""
+    if not changes.copied:
         return []
-    found = index.engine.lookup(list(dict.fromkeys(changes.copied.values())))
+    found = need_vectors(index).engine.lookup(list(dict.fromkeys(changes.copied.values())))
     shared = []
     for name, like in changes.copied.items():
         photo, vector = found[like]
@@ -331,7 +286,7 @@ def _shared(
 
 
 def _refuse_empty(index: PhotoIndex, photos: Photos, known: Mapping[str, Stamp | None]) -> None:
-    """Complain of a root that holds nothing any more: mostly its disk is missing."""
+    """Refuse a root that is empty now: its disk may be missing."""
     roots, here = index.roots, frozenset(photos.names)
     found = set[Root]()
     for name, place in zip(photos.names, photos.places, strict=True):
@@ -356,18 +311,11 @@ def _is_below(place: Place, root: Root) -> bool:
 def relocate(
     index: PhotoIndex, place: str | Path, root: str | None = None
 ) -> tuple[Root, int, int]:
-    """Tell an index that a root has moved; its photos keep their names and vectors.
+    """Record that a root is at another `place` now; its photos keep their names and vectors.
 
-    Args:
-        index: The index.
-        place: Where the root is now.
-        root: Which one, by its old place or its name; the only one if not given.
-
-    Returns:
-        The root as it is now, how many photos the index has of it, and how many of them are there.
-
-    Raises:
-        SolarError: There is no such root or place, or none of the photos is there.
+    `root` is its old place or its name, unless there is only one. Returns the root, how many photos
+    the index has of it, and how many of them are there. A SolarError if there is no such root or
+    place, or none of the photos is there.
     """
     roots, there = index.roots, expanded(place).resolve()
     if not there.exists():

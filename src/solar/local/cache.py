@@ -1,4 +1,4 @@
-"""Local features kept between searches: one small file per photo, in a folder that may be deleted.
+"""A cache of local features: one small file per photo, in a folder that may be deleted.
 
 ```
 local/3f9a…/          one folder for each model and its settings
@@ -40,7 +40,7 @@ _HEADER = struct.Struct("<8sI16sIIIIfff")
 
 
 def pack(features: LocalFeatures, identity: bytes = b"") -> bytes:
-    """Features as bytes; `identity` (16 bytes at most) says of which photo they are."""
+    """Features as bytes; `identity` (16 bytes at most) is that of the photo."""
     binary = features.descriptors.dtype == np.uint8
     low, high = (0.0, 0.0) if binary else _range(features.descriptors)
     steps = features.descriptors
@@ -88,14 +88,13 @@ def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
 
 
 def rounded(features: LocalFeatures) -> LocalFeatures:
-    """Features as they are when they have been kept: matches do not depend on whether they were."""
+    """Features as the cache returns them: matches do not depend on whether they were cached."""
     kept = unpack(pack(features))
     assert kept is not None
     return kept
 
 
 def _numbers(steps: Descriptors, low: float, high: float, *, unit: bool) -> Descriptors:
-    """Numbers between the least and the greatest again, rows of unit norm where they were so."""
     rows: Descriptors = steps * np.float32((high - low) / 255) + np.float32(low)
     if not unit:
         return rows
@@ -107,9 +106,8 @@ def _numbers(steps: Descriptors, low: float, high: float, *, unit: bool) -> Desc
 class LocalCache:
     """Features of photos in a folder, for one model and its settings.
 
-    Several threads and processes may use one folder: files are put in place whole. Where it cannot
-    be written, nothing is kept, and nothing else changes. The settings are whatever else than the
-    model changes the features: `keypoints`, `size`, ….
+    Several threads and processes may use one folder: files are put in place whole. A folder that
+    cannot be written keeps nothing. Settings are what else changes the features: `keypoints`, ….
     """
 
     def __init__(self, folder: str | Path, model: LocalModel, **settings: Any) -> None:
@@ -133,7 +131,7 @@ class LocalCache:
             make_folder(file.parent)
             with replacing(file, durable=False) as temporary:  # a torn file shows by its checksum
                 temporary.write_bytes(pack(features, file_identity(photo)))
-        except SolarError:  # a folder of somebody else's, or a full disk
+        except SolarError:  # a read-only folder, or a full disk
             self.writable = False
 
     def _file(self, name: str) -> Path:
@@ -142,7 +140,7 @@ class LocalCache:
 
 
 def count_kept(folder: Path) -> tuple[int, int]:
-    """How many files of features a folder holds, for all models together, and their bytes."""
+    """Number of files in a cache, for all models together, and their bytes."""
     count, total = 0, 0
     for file in folder.rglob("*.features"):
         with contextlib.suppress(OSError):
@@ -168,7 +166,7 @@ def own_folder(engine: object) -> Path | None:
 
 
 def name_digest(name: str) -> str:
-    """What files about a photo are called, 32 hexadecimal digits."""
+    """The name of a photo's file in a cache: 32 hexadecimal digits."""
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 

@@ -2,9 +2,10 @@
 
 OpenCV's SIFT finds the keypoints. A patch network describes the patch around each, or SIFT does:
 `"sift"`, or `"rootsift"`, the square roots of its normalised histograms (Arandjelović and
-Zisserman, CVPR 2012). `"orb"` and `"akaze"` find keypoints of their own and describe them by bits,
-see `solar.local.keypoints`. Networks such as HOW find and describe in one; see
-`solar.local.networks`.
+Zisserman, CVPR 2012). ORB (Rublee et al., ICCV 2011) and AKAZE (Alcantarilla et al., BMVC 2013)
+find keypoints of their own, and describe each by bits: 256, and 488 of which the last two are
+always zero; such descriptors are compared by how many bits differ. Networks such as HOW find and
+describe in one; see `solar.local.networks`.
 
 Two ways to cut a patch from a keypoint of diameter d, both turned by the keypoint's angle:
 
@@ -31,15 +32,21 @@ from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.images.boxes import pixel_box
 from solar.images.opencv import opencv
-from solar.local.keypoints import BINARY, akaze, keypoints_of
-from solar.local.patch_cutting import REGION, SMALLEST
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from solar.local.patch_runtimes import PatchBackend
+    from solar.local.patch_network import PatchBackend
     from solar.models import PatchNet, RetrievalNet
 
+
+Method = Literal["sift", "orb", "akaze"]
+
+BINARY = ("orb", "akaze")
+"""Methods that describe a keypoint by bits."""
+
+_BYTES = {"orb": 32, "akaze": 61}
+_LEAST_SIDE = 32  # of a photo, for the methods of bits: they fail on a few pixels
 
 Frames = Literal["wide", "demo"]
 Descriptors: TypeAlias = NDArray[Any]
@@ -54,7 +61,7 @@ NAMED = (*HISTOGRAMS, *BINARY)
 """What describes keypoints without a network."""
 
 DEFAULT: Literal["rootsift"] = "rootsift"
-"""What describes keypoints where nobody says: it needs no weights."""
+"""The default, which needs no weights."""
 
 PATCH = 32
 
@@ -73,9 +80,9 @@ class LocalFeatures:
         descriptors: (n, d) float32, of unit norm if `unit`; of ORB and AKAZE (n, bytes) uint8.
         shape: Height and width of the whole upright photo.
         scale: By how much the photo was shrunk to find them: this many pixels became one.
-        unit: Off: descriptors have lengths of their own, which mean something to ASMK.
-        dense: Points are locations of a map: no nearer to what they show than that is fine, and
-            with neighbours much like them.
+        unit: Off: descriptors have lengths of their own, which ASMK uses.
+        dense: Points are locations of a map: only as exact as its grid, and much like their
+            neighbours.
     """
 
     points: Floats
@@ -152,10 +159,10 @@ def local_features(
 
 
 def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -> LocalModel:
-    """What describes keypoints, from what a user may write, such as the name of a patch network.
+    """The model for local features of this name, file or network; None is the default.
 
-    None is the default. `backend` runs a patch network on a CPU, see `solar.describe.backends`. A
-    SolarError if there is no such model or backend, or the model describes whole photos.
+    `backend` runs a patch network on a CPU, see `solar.describe.backends`. A SolarError if there is
+    no such model or backend, or the model describes whole photos.
     """
     model = DEFAULT if model is None else model
     if model == "akaze":
@@ -169,7 +176,7 @@ def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -
     device = None if backend == "torch" else "cpu"
     network: LocalModel = load(model, device=device) if isinstance(model, str | Path) else model
     if backend != "torch":
-        from solar.local.patch_runtimes import open_patch_backend
+        from solar.local.patch_network import open_patch_backend
 
         if not isinstance(network, PatchNet):
             raise SolarError(f"{local_name(network)} is not a patch model, which `backend=` needs.")
@@ -177,12 +184,12 @@ def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -
     if isinstance(network, RetrievalNet):
         from solar.local.networks import local_pooling
 
-        local_pooling(network)  # or it says that there is none
+        local_pooling(network)  # raises if there is none
     return network
 
 
 def local_name(model: LocalModel) -> str:
-    """What to call a model in a result."""
+    """The name of a model in results."""
     if isinstance(model, str):
         return model
     return model.source or ("network" if hasattr(model, "backbone") else "patch network")
@@ -192,7 +199,7 @@ def local_fingerprint(model: LocalModel) -> str:
     """Two models that share it give the same descriptors."""
     if isinstance(model, str):
         return model
-    from solar.local.patch_runtimes import PatchBackend
+    from solar.local.patch_network import PatchBackend
     from solar.models import fingerprint
 
     if isinstance(model, PatchBackend):  # int8 and float32 are not quite the same
@@ -203,19 +210,15 @@ def local_fingerprint(model: LocalModel) -> str:
 def patch_cutter(
     grey: Pixels, found: NDArray[Any], frames: Frames = "wide", device: Any = "cpu"
 ) -> Callable[[slice], Tensor]:
-    """What cuts the patches of some of the keypoints of a photo.
+    """A function that cuts patches (n, 1, 32, 32) float32, 0 to 255, of some keypoints.
 
-    Args:
-        grey: The photo, (h, w).
-        found: Keypoints (n, 4): x, y and diameter in its pixels, angle in degrees.
-        frames: As for `local_features`.
-        device: Where the patches are: (n, 1, 32, 32) float32, 0 to 255.
+    The photo is (h, w); keypoints (n, 4) are x, y and diameter in its pixels, angle in degrees.
     """
     import torch
 
     points, sizes, turns = found[:, :2], found[:, 2], np.deg2rad(found[:, 3])
     if frames == "wide":
-        from solar.local.patch_cutting import GreyPhotos, cut, square_frames
+        from solar.local.patch_cutting import REGION, SMALLEST, GreyPhotos, cut, square_frames
 
         places = square_frames(points, np.maximum(REGION * sizes, SMALLEST), turns).to(device)
         photos = GreyPhotos.lay([grey]).to(device)
@@ -286,3 +289,67 @@ def root_sift(histograms: Floats) -> Floats:
 def _unit(rows: Floats) -> Floats:
     unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return unit
+
+
+def keypoints_of(
+    grey: NDArray[np.uint8],
+    method: Method,
+    count: int,
+    inside: tuple[float, ...] | None = None,
+    *,
+    describe: bool = True,
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Find the `count` strongest keypoints of a grey photo (h, w), or of the box `inside` it.
+
+    Returns (n, 4) x, y, diameter and angle in degrees; and their descriptors: (n, 128) float32
+    histograms of SIFT, (n, 32) or (n, 61) bytes of ORB or AKAZE. Without `describe`, SIFT saves the
+    time for them. A SolarError if OpenCV is not installed, or has no AKAZE.
+    """
+    if method == "sift":
+        # Without a box SIFT itself drops the weaker ones, before it describes them.
+        sift = opencv().SIFT_create(nfeatures=0 if inside else count)
+        found, rows = sift.detectAndCompute(grey, None) if describe else (sift.detect(grey), None)
+        blank = np.empty((len(found), 128), np.float32)
+    else:
+        found, rows = _of_bits(grey, method, count, inside)
+        blank = np.empty((len(found), _BYTES[method]), np.uint8)
+    rows = blank if rows is None else rows
+    table = np.array([(*k.pt, k.size, k.angle, k.response) for k in found], np.float64)
+    table = table.reshape(-1, 5)
+    if inside:
+        x, y = table[:, 0] + 0.5, table[:, 1] + 0.5
+        within = (x >= inside[0]) & (y >= inside[1]) & (x <= inside[2]) & (y <= inside[3])
+        table, rows = table[within], rows[within]
+    x, y, sizes, angles, strength = table.T
+    best = np.lexsort((angles, sizes, x, y, -strength))[:count]  # threads find them in any order
+    return table[best, :4], rows[best]
+
+
+def akaze() -> Any:
+    """OpenCV's AKAZE; a SolarError where it has none.
+
+    OpenCV 4 has it. OpenCV 5 has it among the extra modules, which are a package of their own.
+    """
+    cv2 = opencv()
+    for place in (cv2, getattr(cv2, "xfeatures2d", None)):
+        create = getattr(place, "AKAZE_create", None)
+        if create is not None:
+            return create()
+    raise SolarError(
+        f"This OpenCV ({cv2.__version__}) has no AKAZE: choose orb, or install "
+        "opencv-contrib-python-headless instead of opencv-python-headless."
+    )
+
+
+def _of_bits(
+    grey: NDArray[np.uint8], method: Method, count: int, inside: tuple[float, ...] | None
+) -> tuple[Any, Any]:
+    finder = akaze() if method == "akaze" else opencv().ORB_create(nfeatures=count)
+    if min(grey.shape) < _LEAST_SIDE:
+        return (), None
+    mask = None
+    if inside:  # ORB keeps so many per level of its pyramid: they must not be spent elsewhere
+        left, top, right, bottom = inside
+        mask = np.zeros_like(grey)
+        mask[int(top) : int(np.ceil(bottom)), int(left) : int(np.ceil(right))] = 255
+    return finder.detectAndCompute(grey, mask)  # type: ignore[no-any-return]

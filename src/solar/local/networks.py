@@ -13,36 +13,37 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from solar.arrays import Floats
+from solar.arrays import Floats, Ints
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load
 from solar.images.boxes import pixel_box
-from solar.local.selection import receptive_boxes, select, strongest
 from solar.models import RetrievalNet
 from solar.models.inference import inference
 from solar.nn import LocalPooling
 
+REACH = 145.0
+"""Half the side of what a location of a ResNet's conv4 map sees, in pixels."""
+
+OVERLAP = 0.98
+"""Of two boxes whose intersection is a larger part of their union, the weaker goes."""
+
+_FIRST, _LEAST = 260.0, 0.1  # thresholds of the strength
+_WANTED = 1000
+
 
 @dataclass(frozen=True, eq=False)
 class LocalMap:
-    """What a photo holds at one scale.
+    """The features of a photo at one scale."""
 
-    Attributes:
-        scale: By which the photo was resized.
-        size: Height and width it got, in pixels.
-        strengths: (h, w) of the locations.
-        descriptors: (h, w, d).
-    """
-
-    scale: float
-    size: tuple[int, int]
-    strengths: Floats
-    descriptors: Floats
+    scale: float  # by which the photo was resized
+    size: tuple[int, int]  # its height and width then, in pixels
+    strengths: Floats  # (h, w) of the locations
+    descriptors: Floats  # (h, w, d)
 
 
 @dataclass(frozen=True, eq=False)
 class StrongLocations:
-    """What is kept of a photo's maps, strongest first; see `solar.local.features.LocalFeatures`."""
+    """The features kept of a photo's maps, strongest first; see `LocalFeatures`."""
 
     points: Floats
     sizes: Floats
@@ -68,7 +69,9 @@ def local_maps(model: RetrievalNet, images: Tensor) -> list[LocalMap]:
             if min(size) < model.backbone.least_side:
                 continue
             # Not by the scale itself: coordinates are mapped by the ratio of the sizes.
-            resized = images if scale == 1 else _resized(images, size)
+            resized = images
+            if scale != 1:
+                resized = F.interpolate(images, size, mode="bilinear", align_corners=False)
             strengths, descriptors = pool.local(features(resized))
             arrays = strengths[0].cpu().numpy(), descriptors[0].movedim(0, -1).cpu().numpy()
             maps.append(LocalMap(scale, size, *arrays))
@@ -134,7 +137,7 @@ def kept_features(
 
 
 def local_pooling(model: RetrievalNet) -> LocalPooling:
-    """What makes local features of the network's maps; a SolarError if there is nothing."""
+    """The local pooling of a network; a SolarError if it has none."""
     if not isinstance(model.pool, LocalPooling):
         raise SolarError(
             f"{model.source or 'The model'} describes whole photos, not keypoints: choose a "
@@ -144,7 +147,7 @@ def local_pooling(model: RetrievalNet) -> LocalPooling:
 
 
 def _backbone(model: RetrievalNet) -> Callable[[Tensor], Tensor]:
-    """What makes maps of images; on a CPU it is fused, which is worth it for seven scales."""
+    """The backbone; on a CPU it is fused, which is worth it for seven scales."""
     if model.device.type != "cpu" or not model.backbone.fusable:
         return model.forward_features
     fused: nn.Module = model.backbone.fuse()
@@ -152,5 +155,71 @@ def _backbone(model: RetrievalNet) -> Callable[[Tensor], Tensor]:
     return lambda images: fused(images.contiguous(memory_format=torch.channels_last))
 
 
-def _resized(images: Tensor, size: tuple[int, int]) -> Tensor:
-    return F.interpolate(images, size=size, mode="bilinear", align_corners=False)
+def strongest(strengths: Floats, count: int) -> Ints:
+    """The `count` strongest rows, strongest first; of equal ones the earlier first."""
+    return np.argsort(-strengths, kind="stable")[:count]
+
+
+def above_threshold(strengths: Floats) -> Ints:
+    """Rows above the first threshold of 260, 130, 65 … that a thousand pass; none is below 0.1.
+
+    Where no threshold lets that many pass, those above the last: a small map has fewer.
+    """
+    threshold = _FIRST
+    passing = np.flatnonzero(strengths > threshold)
+    while len(passing) < _WANTED and threshold / 2 >= _LEAST:
+        threshold /= 2
+        passing = np.flatnonzero(strengths > threshold)
+    return passing
+
+
+def receptive_boxes(shape: tuple[int, ...], stride: float, scale: float = 1.0) -> Floats:
+    """What each location of a map (h, w) sees, (h·w, 4): y0, x0, y1, x1 in pixels of the photo.
+
+    The map is of the photo times `scale`; boxes reach beyond its border.
+    """
+    rows, columns = shape
+    y, x = np.divmod(np.arange(rows * columns), columns)
+    centres = stride * np.stack([y, x, y, x], axis=1)
+    boxes: Floats = ((centres + REACH * np.array([-1, -1, 1, 1])) / scale).astype(np.float32)
+    return boxes
+
+
+def suppressed(
+    boxes: Floats, strengths: Floats, *, overlap: float = OVERLAP, most: int = _WANTED
+) -> Ints:
+    """Of the `most` strongest, those that no stronger one covers, strongest first.
+
+    Boxes are (n, 4): y0, x0, y1, x1. One is dropped if its intersection with one that is kept is
+    more than `overlap` of their union.
+    """
+    left = strongest(strengths, most)
+    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    kept: list[int] = []
+    while len(left):
+        first, left = left[0], left[1:]
+        kept.append(int(first))
+        begin = np.maximum(boxes[left, :2], boxes[first, :2])
+        end = np.minimum(boxes[left, 2:], boxes[first, 2:])
+        shared = np.maximum(end - begin, 0).prod(axis=1)
+        left = left[shared <= overlap * (area[left] + area[first] - shared)]
+    return np.array(kept, np.int64)
+
+
+def select(strengths: Sequence[Floats], boxes: Sequence[Floats], count: int) -> tuple[Ints, Ints]:
+    """The scale, and the row of it, of each feature that DELF keeps of several scales.
+
+    Every scale sends those above its own threshold; then the strongest of all are kept, no place
+    twice.
+    """
+    passing = [above_threshold(one) for one in strengths]
+    scales = np.repeat(np.arange(len(passing)), [len(rows) for rows in passing])
+    rows = np.concatenate([np.empty(0, np.int64), *passing])
+    all_boxes = np.concatenate([np.empty((0, 4), np.float32), *_taken(boxes, passing)])
+    strength = np.concatenate([np.empty(0, np.float32), *_taken(strengths, passing)])
+    kept = suppressed(all_boxes, strength, most=count)
+    return scales[kept], rows[kept]
+
+
+def _taken(arrays: Sequence[Floats], rows: Sequence[Ints]) -> list[Floats]:
+    return [one[some] for one, some in zip(arrays, rows, strict=True)]

@@ -31,6 +31,7 @@ from typing import Any, Literal
 
 from solar import weights
 from solar.errors import SolarError
+from solar.files import cache_directory
 
 # For photos; for 32×32 patches; for local features of photos; a backbone alone; one linear layer.
 Task = Literal["retrieval", "patches", "local", "backbone", "whitening"]
@@ -120,15 +121,6 @@ def find(name: str) -> NamedModel:
     similar = list(dict.fromkeys(names[match].name for match in close))[:3]
     perhaps = f" (perhaps {' or '.join(similar)}?)" if similar else ""
     raise SolarError(f'There is no model called "{name}"{perhaps}; "solar models" lists them all.')
-
-
-def cache_directory() -> Path:
-    """The folder for downloads: SOLAR_CACHE, else the user's cache folder."""
-    if chosen := os.environ.get("SOLAR_CACHE"):
-        return Path(chosen).expanduser()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("solar"))
 
 
 def path_of(entry: NamedModel) -> Path:

@@ -18,13 +18,12 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from solar.arrays import RowNumbers
 from solar.describe.progress import Progress, counted
 from solar.files import replacing
-from solar.index.embeddings import DescribedCollection
-from solar.index.neighbour_lists import NeighbourLists, neighbour_lists
+from solar.index.embeddings import DescribedCollection, NeighbourLists, neighbour_lists
 from solar.near_duplicates.crop_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
 from solar.near_duplicates.orientations import ALIKE, WAYS, along, laid
 from solar.near_duplicates.small_pictures import SmallPictures

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from solar import __version__
 from solar.describe.progress import Progress, counted
@@ -46,7 +46,7 @@ from solar.near_duplicates.report import (
     Relation,
 )
 from solar.near_duplicates.small_pictures import small_pictures
-from solar.sfm.pair_verification import verifier_of
+from solar.sfm.pairs import verifier_of
 
 _BLOCK = 128  # pairs that a stop costs at the most
 _SEEN_FILE = "duplicates-seen.bin"

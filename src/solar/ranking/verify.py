@@ -31,6 +31,7 @@ import numpy as np
 from solar.arrays import Floats, Vectors
 from solar.defaults import SIZE
 from solar.errors import SolarError, and_more
+from solar.files import cache_directory
 from solar.images.opencv import opencv
 from solar.local.cache import (
     LocalCache,
@@ -330,8 +331,6 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
         )
     folder = own_folder(engine)
     if folder is None:
-        from solar.models.zoo import cache_directory
-
         name = hashlib.sha256(str(roots).encode()).hexdigest()[:16]
         folder = cache_directory() / "local" / name
     return Verifier(roots.find, folder, settings)

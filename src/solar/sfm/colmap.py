@@ -27,7 +27,7 @@ from solar.images.opening import opened
 from solar.local.features import LocalFeatures
 from solar.matching.match import DENSE_RATIO, mutual_matches
 from solar.ranking.verify import Verifier
-from solar.sfm.pair_verification import Pair, with_features
+from solar.sfm.pairs import Pair, with_features
 
 if TYPE_CHECKING:
     from solar.images import Source
@@ -54,25 +54,17 @@ class DatabaseCounts:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """What a mapper made of a database: its largest model, and how many models there are.
+    """The largest model that a mapper found, and how many models there are."""
 
-    Attributes:
-        images: Photos whose cameras were found.
-        of: Photos in the database.
-        points: Points in space.
-        error: Mean reprojection error in pixels; 0 without a model.
-        models: How many separate ones.
-    """
-
-    images: int
-    of: int
-    points: int
-    error: float
-    models: int
+    images: int  # photos whose cameras were found
+    of: int  # photos in the database
+    points: int  # in space
+    error: float  # mean reprojection error in pixels; 0 without a model
+    models: int  # separate ones
 
 
 def check_database(database: Path, folder: Path | None) -> None:
-    """Say before hours of matching what would go wrong after them.
+    """Check before hours of matching.
 
     A SolarError if pycolmap is not installed, a folder is in the way of the database, or there is
     a reconstruction in `folder` already.
@@ -98,15 +90,9 @@ def write_database(
     Cameras (focal lengths by EXIF, where photos have them; photos of one camera share it), images,
     keypoints, matches, and the two-view geometries that COLMAP's own estimator finds in them.
 
-    Args:
-        path: The database, written whole or not at all; one that is there is replaced.
-        pairs: Names of photos.
-        verifier: Finds their features and matches them, by its settings.
-        progress: Called after every few pairs.
-        total: Number of pairs, for `progress`.
-
-    Raises:
-        SolarError: pycolmap is not installed, or the disk is full or read-only.
+    The database is written whole or not at all, in place of one that is there. `total` is the
+    number of pairs, for `progress`. A SolarError if pycolmap is not installed, or the disk is full
+    or read-only.
     """
     colmap = optional("pycolmap", "sfm")
     images: dict[str, _Image] = {}
@@ -156,7 +142,7 @@ def _written(
     features: LocalFeatures,
     cameras: dict[tuple[Any, ...], Any],
 ) -> _Image:
-    """Write a photo and its keypoints; cameras are those that the database holds already."""
+    """Write a photo and its keypoints; `cameras` are those in the database."""
     orientation, (height, width) = 1, features.shape
     if photo is not None:
         with suppress(SolarError), opened(photo) as image:
@@ -194,7 +180,6 @@ def _compared(
     features: Mapping[str, LocalFeatures],
     pair: Pair,
 ) -> tuple[Ints, Any]:
-    """The matches of a pair, and the two-view geometry that they agree on."""
     a, b = (features[name] for name in pair)
     ratio = verifier.settings.ratio
     if a.dense or b.dense:
@@ -210,16 +195,11 @@ def reconstruct(
     """Run COLMAP's incremental mapper for a first look.
 
     Where it does not register all photos it runs once more, with less asked of the first pair, and
-    the run that registers more counts.
+    the run that registers more counts. Models are written to `sparse/0`, `sparse/1`, … in `folder`,
+    the largest first; `photos`, the image folder, gives points their colours.
 
-    Args:
-        database: With matches and two-view geometries.
-        photos: The image folder, which gives points their colours; None leaves them black.
-        folder: Its models are written to `sparse/0`, `sparse/1`, … in it, the largest first.
-
-    Raises:
-        SolarError: pycolmap is not installed, or the folder holds a reconstruction already or
-            cannot be written.
+    A SolarError if pycolmap is not installed, or the folder holds a reconstruction already or
+    cannot be written.
     """
     colmap = optional("pycolmap", "sfm")
     database, folder = Path(database), Path(folder)
@@ -257,7 +237,7 @@ def reconstruct(
 
 @contextmanager
 def _quiet(colmap: Any) -> Iterator[None]:
-    """Have COLMAP tell of errors alone: it writes a page a photo."""
+    """Silence COLMAP but for errors: it logs a page per photo."""
     before = colmap.logging.minloglevel
     colmap.logging.minloglevel = int(colmap.logging.Level.FATAL)
     try:

@@ -7,34 +7,46 @@ Lists of pairs are files as COLMAP and hloc read them, with a line `image1.jpg i
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import RowNumbers
-from solar.describe.progress import Progress
-from solar.errors import SolarError
+from solar.describe.progress import Progress, counted
+from solar.errors import SolarError, and_more
 from solar.files import reading, replacing
 from solar.index.embeddings import (
     Described,
     DescribedCollection,
+    NeighbourLists,
     described,
     held,
+    neighbour_lists,
     refuse_score,
     split_options,
     working,
 )
-from solar.index.neighbour_lists import NeighbourLists, neighbour_lists
-from solar.ranking.verify import VerifySettings
-from solar.sfm.pair_verification import Pair, verified, verifier_of
+from solar.local.features import LocalFeatures
+from solar.ranking.calibration import Evidence
+from solar.ranking.verify import Verifier, VerifySettings
 from solar.storage.geo import in_space, straight
+
+Pair: TypeAlias = tuple[str, str]
+"""Names of two photos."""
+
+PAIRS = 64
+"""Pairs whose features are in memory at a time: up to some hundred MB."""
 
 _CELLS = 1 << 21  # of a table that is looked at at a time: some tens of MB
 
@@ -107,7 +119,7 @@ def pairs(
         folder = stack.enter_context(working(work))
         photos = described(source, folder, device=settings.device, **describing)
         verifier = None
-        if settings.verify:  # what would go wrong is told before any work
+        if settings.verify:  # fail before any work
             wanted = VerifySettings() if settings.verify is True else settings.verify
             verifier = verifier_of(photos, wanted)
         chosen: Iterable[Pair] = (found := chosen_pairs(photos, settings, folder, progress))
@@ -143,7 +155,7 @@ class NameOrder:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> NameOrder:
-        """The order of these names."""
+        """Sort names."""
         keys = [(name.rpartition("/")[0], _with_numbers(name)) for name in names]
         rows = np.array(sorted(range(len(names)), key=keys.__getitem__), np.int64)
         _, folders = np.unique([folder for folder, _ in keys], return_inverse=True)
@@ -168,23 +180,14 @@ def _with_numbers(name: str) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True, eq=False)
 class ChosenPairs:
-    """Pairs of photos, found when they are asked for; it can be walked through again.
-
-    Attributes:
-        photos: The collection.
-        settings: Which pairs.
-        asked: (m,) rows of the photos that are paired.
-        lists: The neighbours of each of them.
-        order: By which neighbours in time are found, if any are wanted.
-        points: (n, 3) where photos were taken, in space; NaN where that is unknown.
-    """
+    """Pairs of photos, found when they are asked for; it can be iterated again."""
 
     photos: DescribedCollection
     settings: PairSettings
-    asked: RowNumbers
-    lists: NeighbourLists
-    order: NameOrder | None = None
-    points: npt.NDArray[np.float64] | None = None
+    asked: RowNumbers  # (m,) rows of the photos that are paired
+    lists: NeighbourLists  # of each of them
+    order: NameOrder | None = None  # for neighbours in time, if any are wanted
+    points: npt.NDArray[np.float64] | None = None  # (n, 3) in space; NaN where unknown
     numbers: RowNumbers = field(init=False, repr=False)  # (n,) a row's place in `asked`, or -1
 
     def __post_init__(self) -> None:
@@ -217,7 +220,7 @@ class ChosenPairs:
             yield np.stack([self.asked[numbers[mine]], found[mine, column]], axis=1)
 
     def _partners(self, numbers: RowNumbers) -> RowNumbers:
-        """What each of the photos is paired with, (m, k + 2 window), -1 for none."""
+        """Rows that each photo is paired with, (m, k + 2 window), -1 for none."""
         settings, asked, lists = self.settings, self.asked[numbers], self.lists[numbers]
         rows = lists["rows"].astype(np.int64)
         if settings.min_score is not None:
@@ -232,11 +235,80 @@ class ChosenPairs:
         return rows
 
 
-def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
-    """Write a list of pairs, whole or not at all, and say how many; a warning if names have spaces.
+def verifier_of(photos: DescribedCollection, settings: VerifySettings) -> Verifier:
+    """A verifier for a collection; a SolarError without its photos or OpenCV."""
+    roots = photos.roots.moved_to(settings.photos)
+    if not any(Path(root.path).exists() for root in roots.roots):
+        raise SolarError(
+            f"{roots or 'The folder of the photos'} cannot be found: name it with `photos=`, or "
+            "photos= in Python."
+        )
+    return Verifier(roots.find, photos.local, settings)
 
-    Photos whose name has several lines are left out, with a warning for each. A SolarError if the
-    disk is full or read-only.
+
+def verified(
+    pairs: Iterable[Pair], verifier: Verifier, total: int, progress: Progress | None = None
+) -> Iterator[Pair]:
+    """Those of the pairs whose keypoints fit one geometry; a warning of photos not read."""
+    advance = counted(progress, "Verifying", total)
+    for some in matched(pairs, verifier):
+        yield from (pair for pair, found in some if found is not None and found.same_scene)
+        advance(len(some))
+
+
+def matched(
+    pairs: Iterable[Pair], verifier: Verifier
+) -> Iterator[list[tuple[Pair, Evidence | None]]]:
+    """How the photos of each pair match, `PAIRS` at a time; None where one cannot be read."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        for some, features in with_features(pairs, verifier, threads):
+            found = threads.map(partial(_evidence, verifier, features), some)
+            yield list(zip(some, found, strict=True))
+
+
+def _evidence(
+    verifier: Verifier, features: Mapping[str, LocalFeatures], pair: Pair
+) -> Evidence | None:
+    if any(name not in features for name in pair):
+        return None
+    return verifier.evidence(*(features[name] for name in pair))
+
+
+def with_features(
+    pairs: Iterable[Pair], verifier: Verifier, threads: ThreadPoolExecutor
+) -> Iterator[tuple[list[Pair], dict[str, LocalFeatures]]]:
+    """Pairs in pieces, each with the features of its photos.
+
+    Features are rounded as in the cache, so that another run gives the same. Photos that cannot be
+    read have none; a warning at the end lists them.
+    """
+    errors: dict[str, str] = {}
+
+    def found(name: str) -> LocalFeatures | None:
+        try:
+            fresh = verifier.features(name)
+            return verifier.kept(name) or fresh
+        except SolarError as error:
+            errors[name] = str(error)
+            return None
+
+    waiting, features = iter(pairs), dict[str, LocalFeatures]()
+    while some := list(islice(waiting, PAIRS)):
+        names = dict.fromkeys(name for pair in some for name in pair)
+        new = [name for name in names if name not in features and name not in errors]
+        features = {name: one for name, one in features.items() if name in names}
+        known = zip(new, threads.map(found, new), strict=True)
+        features |= {name: one for name, one in known if one is not None}
+        yield some, features
+    if errors:
+        warnings.warn(f"Not matched: {and_more(errors.values())}", stacklevel=3)
+
+
+def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
+    """Write a list of pairs, whole or not at all, and return how many.
+
+    Warns of names with spaces, and of names with line breaks, which are left out. A SolarError if
+    the disk is full or read-only.
     """
     count, spaced, broken = 0, set[str](), set[str]()
     with (

@@ -342,9 +342,7 @@ def _described(
 ) -> tuple[Sequence[str], DescriptorSpec, Callable[[RowNumbers], AnyFloats]]:
     if isinstance(source, Store) or is_store(source):
         store = source if isinstance(source, Store) else Store.open(source)
-        spec = spec_of(store)
-        assert spec is not None
-        return store.names, spec, store.vectors
+        return store.names, spec_of(store), store.vectors
     try:
         index = need_vectors(Index.open(source))
     except NoIndexError:

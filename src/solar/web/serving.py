@@ -220,7 +220,7 @@ def comparison(
 
 
 def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -> Index:
-    from solar.index.build import describe_photos, details, working_folder
+    from solar.index.sources import describe_photos, details, working_folder
     from solar.storage.catalogued_folder import FolderStorage
 
     engine, known = index.engine, index.engine.stamps()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from solar.describe.shared_backbone import extract_together
+from solar.describe.extraction import extract_together
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.collection import DescribedSet, open_collection

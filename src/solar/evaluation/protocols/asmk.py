@@ -9,8 +9,9 @@ import numpy as np
 
 from solar.arrays import Ints
 from solar.asmk import index as asmk_index
-from solar.asmk.build import KEYPOINTS, SIZE, Finder, learn_words, read_codebook
+from solar.asmk.build import KEYPOINTS, SIZE, learn_words, read_codebook
 from solar.asmk.codebook import Codebook
+from solar.asmk.features import Finder
 from solar.asmk.index import AsmkFolder
 from solar.asmk.kernel import REGIONAL, Kernel, Signatures, aggregate
 from solar.asmk.regions import PhotoRegions, read_regions

@@ -1,12 +1,13 @@
-"""Descriptors in the files of hloc: `global-feats-*.h5`, a group per photo with one dataset.
+"""Embeddings in other tools' files: Parquet for data frames and vector databases, HDF5 for hloc.
 
-The group is called as the photo is, relative to the image folder (`rome/12.jpg`), and its dataset
-`global_descriptor` has the vector (dim,).
+hloc's `global-feats-*.h5` has a group per photo, called as the photo is, relative to the image
+folder (`rome/12.jpg`); its dataset `global_descriptor` is the vector (dim,).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,23 +17,24 @@ from solar.arrays import Vectors
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError, optional
 from solar.files import refuse_folder, replacing
-from solar.index.sources import BATCH, described_rows
+from solar.index.index import Index, described_rows
+from solar.index.sources import BATCH
+from solar.storage.types import DescriptorSpec, Photo
 
 if TYPE_CHECKING:
     from solar.describe.store import Store
-    from solar.index.index import Index
 
 
 DATASET = "global_descriptor"
 SUFFIXES = frozenset({".h5", ".hdf5"})
 _LONGEST = 1 << 16  # numbers of a vector; more are no descriptor of a photo
 
+KEY = "solar"
+"""Of the file's metadata: how the vectors were made, as JSON."""
+
 
 def check_h5_target(path: Path) -> None:
-    """Say before hours of describing what would go wrong after them.
-
-    A SolarError if h5py is not installed, or a folder is in the way.
-    """
+    """A SolarError if h5py is not installed or a folder is in the way: before hours of work."""
     optional("h5py", "sfm")
     refuse_folder(path, "the .h5 file")
 
@@ -40,17 +42,8 @@ def check_h5_target(path: Path) -> None:
 def write_h5(source: Store | Index, path: str | Path, *, progress: Progress | None = None) -> int:
     """Write descriptors for hloc, whole or not at all; a file that is there is replaced.
 
-    Args:
-        source: A finished store, or an index of vectors. No photo is read.
-        path: The file.
-        progress: Called after every batch.
-
-    Returns:
-        How many photos were written.
-
-    Raises:
-        SolarError: h5py is not installed, a photo has a name that no group can have, or the disk
-            is full or read-only.
+    No photo is read. Returns how many photos were written. A SolarError if h5py is not installed, a
+    photo has a name that no group can have, or the disk is full or read-only.
     """
     h5py = optional("h5py", "sfm")
     _, pieces = described_rows(source)
@@ -74,9 +67,8 @@ def write_h5(source: Store | Index, path: str | Path, *, progress: Progress | No
 def read_h5(path: str | Path) -> Iterator[tuple[list[str], Vectors]]:
     """Names and unit vectors (n, dim) of a file of hloc's, in pieces, in the order of the file.
 
-    Raises:
-        SolarError: h5py is not installed, or the file is missing, damaged, or holds no global
-            descriptors or several kinds of them.
+    A SolarError if h5py is not installed, or the file is missing, damaged, or holds no global
+    descriptors or several kinds of them.
     """
     h5py = optional("h5py", "sfm")
     if not Path(path).is_file():
@@ -131,3 +123,65 @@ def _vector(data: Any, path: str | Path, name: str, dim: int | None) -> Vectors:
         )
     unit: Vectors = vector / max(float(np.linalg.norm(vector)), 1e-12)
     return unit
+
+
+def check_parquet_target(path: Path) -> None:
+    """A SolarError if pyarrow is not installed or a folder is in the way: before hours of work."""
+    optional("pyarrow", "parquet")
+    refuse_folder(path, "the Parquet file")
+
+
+def write_parquet(
+    source: Store | Index, path: str | Path, *, progress: Progress | None = None
+) -> int:
+    """Write a row per photo, whole or not at all; a file that is there is replaced.
+
+    Columns are `path`, `vector` (a list of dim float32 of unit length), `width` and `height` of the
+    upright photo, `bytes` and `sha256` of its file; null where something is not known. The metadata
+    of the file has the model, its fingerprint, dim and all settings under `solar`, as JSON.
+
+    No photo is read. Returns how many rows were written. A SolarError if pyarrow is not installed,
+    or the disk is full or read-only.
+    """
+    arrow, parquet = optional("pyarrow", "parquet"), optional("pyarrow.parquet", "parquet")
+    spec, pieces = described_rows(source)
+    schema = _schema(arrow, spec)
+    advance = counted(progress, "Writing", len(source))
+    with (
+        replacing(path) as temporary,
+        # Hardly a value comes twice, so a dictionary of them would only take room.
+        parquet.ParquetWriter(temporary, schema, use_dictionary=False) as writer,
+    ):
+        for photos, vectors in pieces:
+            writer.write_batch(_rows(arrow, schema, photos, vectors))
+            advance(len(photos))
+    return len(source)
+
+
+def _schema(arrow: Any, spec: DescriptorSpec) -> Any:
+    # Boxes belong to single photos, and there may be as many.
+    settings = {name: value for name, value in spec.settings.items() if name != "boxes"}
+    made = {"model": spec.model, "fingerprint": spec.fingerprint, "dim": spec.dim, **settings}
+    fields = [
+        arrow.field("path", arrow.string(), nullable=False),
+        arrow.field("vector", arrow.list_(arrow.float32(), spec.dim), nullable=False),
+        arrow.field("width", arrow.int32()),
+        arrow.field("height", arrow.int32()),
+        arrow.field("bytes", arrow.int64()),
+        arrow.field("sha256", arrow.string()),
+    ]
+    return arrow.schema(fields, {KEY: json.dumps(made)})
+
+
+def _rows(arrow: Any, schema: Any, photos: Sequence[Photo], vectors: Vectors) -> Any:
+    stamps = [photo.stamp for photo in photos]
+    columns = [
+        [photo.path for photo in photos],
+        arrow.FixedSizeListArray.from_arrays(vectors.reshape(-1), vectors.shape[1]),
+        [photo.width or None for photo in photos],
+        [photo.height or None for photo in photos],
+        [stamp and stamp.bytes for stamp in stamps],
+        [stamp and stamp.sha256 for stamp in stamps],
+    ]
+    typed = [arrow.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    return arrow.record_batch(typed, schema=schema)

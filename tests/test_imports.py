@@ -22,7 +22,6 @@ LAYERS = (
     "defaults",
     "arrays",
     "files",
-    "mirror",
     "download",
     "images",
     "nn",
@@ -37,7 +36,7 @@ LAYERS = (
     "index",
     "sfm",
     "albums",
-    "duplicates",
+    "near_duplicates",
     "asmk",
     "datasets",  # its cleaning compares photos; it feeds evaluation and training
     "evaluation",

@@ -38,6 +38,7 @@ else:
         "Index": "solar.index",
         "PatchConfig": "solar.models",
         "PatchNet": "solar.models",
+        "Photo": "solar.storage.types",
         "RetrievalConfig": "solar.models",
         "RetrievalNet": "solar.models",
         "SolarError": "solar.errors",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from solar.cli import options, printing
-from solar.cli.progress import steps
+from solar.cli.progress import described_photos, steps
 from solar.errors import SolarError
 from solar.files import refuse_places
 
@@ -58,7 +58,7 @@ def duplicates(
     if json and listed:
         raise SolarError("--json and --print both go to standard output: choose one.")
     with printing.warnings_as_sentences(), working_folder(output) as work:
-        found = printing.described_photos(
+        found = described_photos(
             source, work, model=model, size=size, backend=backend, device=device
         )
         with steps() as progress:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from solar.cli import options, printing
-from solar.cli.progress import steps
+from solar.cli.progress import described_photos, steps
 from solar.files import refuse_places
 
 EXAMPLE = "Example: solar groups photos.solar --csv albums.csv"
@@ -45,7 +45,7 @@ def groups(
     output = output or printing.default_place(source, "groups")
     refuse_places({"the groups": output, "the table": csv})
     with printing.warnings_as_sentences(), working_folder(output) as work:
-        found = printing.described_photos(
+        found = described_photos(
             source, work, model=model, size=size, backend=backend, device=device
         )
         with steps() as progress:

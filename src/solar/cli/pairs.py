@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solar.cli import options
-from solar.cli.printing import described_photos, print_json, say, show, warnings_as_sentences
-from solar.cli.progress import steps
+from solar.cli.printing import print_json, say, show, warnings_as_sentences
+from solar.cli.progress import described_photos, steps
 from solar.errors import SolarError
 from solar.files import beside
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from solar.evaluation.table_text import Table
-    from solar.index.embeddings import DescribedCollection
 
 # Without a terminal, a table must not be cut at 80 columns.
 _PIPE_WIDTH = 160
@@ -142,22 +141,6 @@ def save_image(image: "Image", path: Path) -> None:
 
 
 # Skipped photos.
-
-
-def described_photos(source: str, work: Path, **describing: Any) -> "DescribedCollection":
-    """The photos of a collection with their embeddings, as `solar.index.embeddings.described`.
-
-    Shows the progress, and prints how many were described and which were skipped.
-    """
-    from solar.cli.progress import photo_progress
-    from solar.index.embeddings import described
-
-    with photo_progress() as shown:
-        found = described(source, work, progress=shown, **describing)
-    if shown.done or found.skipped:
-        report = "`solar extract --report FILE`"
-        print_summary("Described", len(found), found.skipped, report=report)
-    return found
 
 
 def print_summary(

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.progress import (
@@ -17,8 +18,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from solar.cli.printing import errors, say
+from solar.cli.printing import errors, print_summary, say
 from solar.errors import printable
+
+if TYPE_CHECKING:
+    from solar.index.embeddings import DescribedCollection
 
 # Seconds between two lines without a terminal.
 _EVERY = 5
@@ -73,6 +77,21 @@ def photo_progress() -> Iterator[StepBars]:
             bars.stop()
             say(f"Stopped after {shown}; run the same command again to continue.")
             raise typer.Exit(130) from None
+
+
+def described_photos(source: str, work: Path, **describing: Any) -> "DescribedCollection":
+    """The photos of a collection with their embeddings, as `solar.index.embeddings.described`.
+
+    Shows the progress, and prints how many were described and which were skipped.
+    """
+    from solar.index.embeddings import described
+
+    with photo_progress() as shown:
+        found = described(source, work, progress=shown, **describing)
+    if shown.done or found.skipped:
+        report = "`solar extract --report FILE`"
+        print_summary("Described", len(found), found.skipped, report=report)
+    return found
 
 
 class _Rate(ProgressColumn):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from solar.defaults import GPU_DECODES
 from solar.errors import SolarError
 from solar.images import MAX_PIXELS, Box, DecodedImage, Source, check_visible, load
-from solar.images.gpu import Reduction, plan_reduction
 from solar.images.resize import Square
 
 if TYPE_CHECKING:
@@ -93,6 +92,8 @@ class Settings:
 
     def plan(self, data: bytes, box: Box | None = None) -> Reduction | None:
         """How a device decodes a JPEG file as `decode` does; None where Pillow must."""
+        from solar.images.gpu import plan_reduction
+
         if self.square is not None:
             return None
         try:

@@ -44,7 +44,9 @@ def evaluate_patches(
     style: options.TableFormat = "text",
     json: options.Json = False,
 ) -> None:
-    """Compare descriptors of patches: mAP on HPatches, FPR95 on PhotoTour.
+    """Compare descriptors of patches on HPatches or PhotoTour.
+
+    Prints mAP of the three HPatches tasks, FPR95 of PhotoTour.
 
     Options:
         what: hpatches or phototour.

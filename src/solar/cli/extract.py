@@ -49,7 +49,9 @@ def extract(
     report: options.Report = None,
     json: options.Json = False,
 ) -> None:
-    """Compute embeddings of a collection in a store; run it again to resume.
+    """Compute the embeddings of photos and keep them in a store.
+
+    Run it again to resume.
 
     With --parquet or --h5, the store is written beside that file unless -o names
     it. Also run it again after adding, changing or removing photos: only new

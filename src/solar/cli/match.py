@@ -33,7 +33,9 @@ def match(
     backend: options.Backend = None,
     json: options.Json = False,
 ) -> None:
-    """Match the keypoints of two photos; -o draws those that agree.
+    """Match the keypoints of two photos.
+
+    -o draws those that agree.
 
     Options:
         a: A photo.

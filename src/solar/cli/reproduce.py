@@ -50,7 +50,7 @@ def reproduce(
     json: options.Json = False,
     **given: Any,
 ) -> None:
-    """Print a table of the paper with your own results, or draw a figure.
+    """Print the paper's tables beside your results, or draw a figure.
 
     -o saves a figure.
 

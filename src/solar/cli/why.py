@@ -24,7 +24,9 @@ def why(
     device: options.Device = None,
     json: options.Json = False,
 ) -> None:
-    """Show which regions of two photos make them similar; -o draws them, --box is in A.
+    """Show which regions of two photos make them similar.
+
+    -o draws them; --box is in A.
 
     Options:
         a: A photo, such as a query.

@@ -41,14 +41,14 @@ def test_photos_become_a_parquet_file_and_go_on_after_a_stop(
     run(photos, "--parquet", file, "--model", model, "--json")
     told = json.loads(capsys.readouterr().out)
     assert told["store"] == str(tmp_path / "photos.store")
-    assert (told["described_now"], told["parquet"]) == (6, str(file))
+    assert (told["processed_now"], told["parquet"]) == (told["photos"], str(file))
     table = parquet.read_table(file)
     assert table["path"].to_pylist() == Store.open(told["store"]).names
     vectors = np.stack(table["vector"].to_pylist())
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     file.unlink()
     run(photos, "--parquet", file, "--model", model, "--json")
-    assert json.loads(capsys.readouterr().out)["described_now"] == 0
+    assert json.loads(capsys.readouterr().out)["processed_now"] == 0
     assert parquet.read_table(file).equals(table)
 
 

@@ -122,7 +122,7 @@ def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path: Path) -> None:
     done = len(list(store.glob("shard-*.jsonl")))
     assert 0 < done < 25
     summary = json.loads(solar(*command, "--json").stdout)
-    assert summary["described_now"] == 100 - 4 * done
+    assert summary["processed_now"] == 100 - 4 * done
     assert len(Store.open(store)) == 100
 
 

@@ -189,9 +189,9 @@ def test_the_command_describes_counts_and_resumes(
     command = ("extract", photos, "--model", model, "-o", tmp_path / "s", "--decoders", 1, "--json")
     first = json.loads(solar(*command).stdout)
     assert (first["photos"], first["described"], first["failed"]) == (27, 24, 3)
-    assert first["described_now"] == 24
+    assert first["processed_now"] == 27
     again = solar(*command, "--strict", expect=1)
-    assert json.loads(again.stdout)["described_now"] == 0
+    assert json.loads(again.stdout)["processed_now"] == 0
     assert "broken.jpg" in again.stderr
 
 

@@ -32,7 +32,7 @@ def describe(
     skip_bad: options.SkipBad = False,
     report: options.Report = None,
 ) -> None:
-    """Write the embedding of each photo to a .npy file of shape (n, dim).
+    """Write the embeddings of photos to a .npy file (n, dim).
 
     A single --box is used in every photo. If a photo cannot be read, nothing is
     written; with --skip-bad or --report, it is skipped instead.

@@ -112,7 +112,7 @@ def extract(
         "described": len(store),
         "failed": len(store.failures),
         "skipped": len(skipped),
-        "described_now": shown.done,
+        "processed_now": shown.done,
         "seconds": round(seconds, 3),
         "photos_per_second": round(shown.done / seconds, 3),
     }

@@ -181,7 +181,7 @@ def test_an_adaptation_layer_follows_the_average_over_scales(resnet18: Retrieval
     assert net.backbone.conv1.weight is resnet18.backbone.conv1.weight
     plain = net.with_adaptation(None)
     assert plain.config == resnet18.config
-    assert plain.config.to_dict()["adaptation"] is None  # or fingerprints of before would change
+    assert plain.config.to_dict()["adaptation"] is None
 
 
 @pytest.mark.parametrize("backbone", ["vgg16", "alexnet"])

@@ -78,7 +78,7 @@ def test_a_reader_may_write_in_its_own_folder_which_is_empty(folders: tuple[Path
     "wanted",
     [
         lambda made: made == b"{}",  # a node of JSON is gone
-        lambda made: made.startswith(b'{"a": [') and b"NaN" in made,
+        lambda made: b"NaN" in made,
         lambda made: b"18446744073709551615" in made or b"2147483648" in made,
         lambda made: 0 < len(made) < 5,
     ],

@@ -147,13 +147,6 @@ def test_rows_of_names(tmp_path: Path) -> None:
     assert store.rows_of([NAMES[9], NAMES[0]]).tolist() == [9, 0]
 
 
-def test_the_row_of_a_failed_photo_tells_why_there_is_none(tmp_path: Path) -> None:
-    store = create(tmp_path / "s", NAMES[:3])
-    fill(store, 0, frozenset(NAMES[:1]))
-    with pytest.raises(SolarError, match="is not an image"):
-        store.row(NAMES[0])
-
-
 def test_a_shard_without_any_readable_photo_is_finished(tmp_path: Path) -> None:
     store = create(tmp_path / "s")
     for shard in store.pending():

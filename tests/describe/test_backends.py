@@ -11,7 +11,7 @@ from PIL import Image
 from support.drawn import drawn_retrieval
 
 from solar.demo import toy
-from solar.describe import backends, runtime
+from solar.describe import backends, runtime, trial
 from solar.describe.backends import BackendNet, open_backend
 from solar.errors import SolarError
 from solar.files import cache_directory
@@ -153,21 +153,21 @@ def test_what_works_only_with_the_cap_runs_with_the_cap(
     def die_without_the_cap(runtime_name, file, inputs, threads, cap):  # type: ignore[no-untyped-def]
         tries.append(cap)
         if not cap:
-            raise backends._died(runtime_name, -signal.SIGILL, "")
+            raise trial._died(runtime_name, -signal.SIGILL, "")
         with torch.inference_mode():
             return [model(torch.from_numpy(batch)).numpy() for batch in inputs]
 
-    monkeypatch.setattr(backends, "_try", die_without_the_cap)
+    monkeypatch.setattr(trial, "run_in_child", die_without_the_cap)
     (tmp_path / "model.onnx").touch()
     monkeypatch.setattr(runtime, "processor", lambda: "a processor without AMX")
     arguments = (backends._noise(), backends.FLOAT32_COSINE, 1)
-    verdict = backends._verdict(model, "openvino", tmp_path / "model.onnx", *arguments)
-    assert verdict == backends._Verdict(True, cap=True)
+    verdict = trial.tried_out(model, "openvino", tmp_path / "model.onnx", *arguments)
+    assert verdict == trial.Verdict(True, cap=True)
     assert tries == [False, True]
 
     monkeypatch.setattr(runtime, "processor", lambda: "flags: avx512_vnni amx_tile")
-    verdict = backends._verdict(model, "openvino", tmp_path / "model.onnx", *arguments)
-    assert verdict == backends._Verdict(True, cap=True)
+    verdict = trial.tried_out(model, "openvino", tmp_path / "model.onnx", *arguments)
+    assert verdict == trial.Verdict(True, cap=True)
     assert tries == [False, True, True]  # where AMX is advertised it is never tried
 
 
@@ -192,10 +192,10 @@ def test_wrong_descriptors_are_not_used(
     model: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        backends, "_try", lambda *a: [np.full((len(batch), 64), np.nan) for batch in a[2]]
+        trial, "run_in_child", lambda *a: [np.full((len(batch), 64), np.nan) for batch in a[2]]
     )
     (tmp_path / "model.onnx").touch()
-    verdict = backends._verdict(
+    verdict = trial.tried_out(
         model, "openvino", tmp_path / "model.onnx", backends._noise(), backends.FLOAT32_COSINE, 1
     )
     assert not verdict.works

@@ -108,9 +108,9 @@ def test_boxes_are_cut_out_of_the_photos_they_belong_to(
     folder = photos / "landmark-0"
     store = extract(folder, tmp_path / "s", model=tiny, boxes={"00.png": box}, throughput=HERE)
     boxed = tiny.describe(folder / "00.png", box=box)[0]
-    np.testing.assert_allclose(store.vectors()[store.row("00.png")], boxed, atol=1e-5)
+    np.testing.assert_allclose(store.vectors(store.rows_of(["00.png"]))[0], boxed, atol=1e-5)
     whole = tiny.describe(folder / "04.png")[0]
-    np.testing.assert_allclose(store.vectors()[store.row("04.png")], whole, atol=1e-5)
+    np.testing.assert_allclose(store.vectors(store.rows_of(["04.png"]))[0], whole, atol=1e-5)
 
 
 def test_a_patch_model_is_refused(photos: Path, tmp_path: Path) -> None:

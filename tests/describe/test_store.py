@@ -143,7 +143,6 @@ def test_shard_arrays_are_mapped_not_loaded(tmp_path: Path) -> None:
 
 def test_rows_of_names(tmp_path: Path) -> None:
     store = run(tmp_path / "s")
-    assert store.row(NAMES[4]) == 4
     assert store.rows_of([NAMES[9], NAMES[0]]).tolist() == [9, 0]
 
 

@@ -11,7 +11,7 @@ from support.drawn import drawn_state
 from support.running import refused, solar
 from support.warped import toy_photo, turned
 
-from solar.describe import backends
+from solar.describe import backends, trial
 from solar.errors import SolarError
 from solar.local.features import local_model
 from solar.local.patch_network import (
@@ -103,16 +103,16 @@ def test_photos_are_matched_on_a_backend(int8: PatchBackend, home: Path) -> None
 def test_what_does_not_work_costs_one_sentence(
     net: PatchNet, int8: PatchBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def verdict(model: PatchNet, runtime: str, file: Path, *others: object) -> backends._Verdict:
+    def verdict(model: PatchNet, runtime: str, file: Path, *others: object) -> trial.Verdict:
         works = runtime == "openvino"  # but ONNX Runtime finds the ranges
-        return backends._Verdict(works, reason="" if works else "its cosine is only 0.5")
+        return trial.Verdict(works, reason="" if works else "its cosine is only 0.5")
 
-    monkeypatch.setattr(backends, "_verdict", verdict)
+    monkeypatch.setattr(backends, "tried_out", verdict)
     with pytest.warns(UserWarning, match=r"openvino-int8 does not .* openvino is used: .*0\.5"):
         opened = open_patch_backend(net, INT8)
     assert isinstance(opened, PatchBackend)
     assert opened.name == "openvino"
-    monkeypatch.setattr(backends, "_verdict", lambda *_: backends._Verdict(False, reason="no"))
+    monkeypatch.setattr(backends, "tried_out", lambda *_: trial.Verdict(False, reason="no"))
     with pytest.warns(UserWarning, match=r"openvino does not work here, so torch is used: no\."):
         assert open_patch_backend(net, "openvino") is net
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.golden2 import golden2
 
-from solar.local.networks import (
+from solar.local.learned import (
     above_threshold,
     receptive_boxes,
     select,

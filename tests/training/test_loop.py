@@ -14,7 +14,8 @@ from solar.errors import SolarError
 from solar.training.loop import EMA, Trainer, launch
 from solar.training.objective import Terms
 from solar.training.run import read_metrics
-from solar.training.shared_recipe import Optimiser, Recipe, Schedule, Validation
+from solar.training.schedule import Schedule
+from solar.training.shared_recipe import Optimiser, Recipe, Validation
 
 
 class LineTrainer(Trainer[Recipe, Tensor]):

@@ -19,7 +19,7 @@ from solar.training.retrieval.recipe import (
     RetrievalOptimiser,
     RetrievalRecipe,
 )
-from solar.training.shared_recipe import Schedule
+from solar.training.schedule import Schedule
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 RETRIEVAL = sorted(

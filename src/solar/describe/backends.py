@@ -8,17 +8,10 @@ crash there costs a sentence, not the program; the verdict is kept in the cache 
 """
 
 import hashlib
-import importlib.metadata
-import json
-import signal
-import subprocess
-import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,12 +21,12 @@ from solar import __version__
 from solar.describe import runtime as runtimes
 from solar.describe.fast_net import FusedNet
 from solar.describe.runtime import Array, Run
+from solar.describe.trial import Verdict, tried_out
 from solar.errors import SolarError
-from solar.files import LOCK, cache_directory, locked, make_folder, replacing
+from solar.files import LOCK, cache_directory, locked, make_folder
 from solar.images import Source, load
 from solar.models import Model, RetrievalNet, fingerprint
 from solar.models.export import export_onnx, quantise_onnx, require
-from solar.models.inference import inference
 
 # What to use where a backend does not work.
 _INSTEAD = {
@@ -47,7 +40,6 @@ BACKENDS = ("torch", *_INSTEAD)
 FLOAT32_COSINE = 0.99999
 INT8_COSINE = 0.995
 CALIBRATION_PHOTOS, CALIBRATION_SIZE = 16, 512
-_TRIAL_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -179,7 +171,7 @@ def _array(images: Tensor) -> Array:
     return array
 
 
-def _prepare(model: Model, name: str, trial: Trial, threads: int) -> "tuple[Path, _Verdict]":
+def _prepare(model: Model, name: str, trial: Trial, threads: int) -> "tuple[Path, Verdict]":
     runtime = name.removesuffix("-int8")
     folder = cache_directory() / "backends"
     make_folder(folder, complaint=_no_cache)
@@ -190,9 +182,9 @@ def _prepare(model: Model, name: str, trial: Trial, threads: int) -> "tuple[Path
         if not file.exists():
             export_onnx(model, file)
         if name == runtime:
-            return file, _verdict(model, runtime, file, trial.inputs, FLOAT32_COSINE, threads)
+            return file, tried_out(model, runtime, file, trial.inputs, FLOAT32_COSINE, threads)
         # ONNX Runtime finds the ranges, in this process, so it must not die of that.
-        verdict = _verdict(model, "onnxruntime", file, trial.inputs, FLOAT32_COSINE, threads)
+        verdict = tried_out(model, "onnxruntime", file, trial.inputs, FLOAT32_COSINE, threads)
         if not verdict.works:
             return file, verdict
         for recipe in ("fast", "careful"):
@@ -200,7 +192,7 @@ def _prepare(model: Model, name: str, trial: Trial, threads: int) -> "tuple[Path
             if not int8.exists():
                 quantise_onnx(file, int8, trial.batches[::2], attention=recipe == "fast")
             least, others = trial.int8_cosine, trial.batches[1::2]
-            verdict = _verdict(model, runtime, int8, others, least, threads)
+            verdict = tried_out(model, runtime, int8, others, least, threads)
             if verdict.works:
                 break
         return int8, verdict
@@ -237,104 +229,3 @@ def _digest(batches: Iterable[Array]) -> str:
     for batch in batches:
         digest.update(str(batch.shape).encode() + batch.tobytes())
     return digest.hexdigest()[:12]
-
-
-@dataclass(frozen=True)
-class _Verdict:
-    """Whether a runtime runs a file here: `cap` says it needs `runtime.CAP` for that."""
-
-    works: bool
-    cap: bool = False
-    reason: str = ""
-
-
-def _verdict(
-    model: Model,
-    runtime: str,
-    file: Path,
-    inputs: Sequence[Array],
-    least: float,
-    threads: int,
-) -> _Verdict:
-    """Whether a runtime works with a file on this machine, tried out once."""
-    amx = "amx_tile" in runtimes.processor()
-    key = json.dumps([runtimes.processor(), runtime, _version(runtime), file.name, __version__])
-    note = file.parent / f"{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
-    try:
-        return _Verdict(**json.loads(note.read_text()))
-    except (OSError, ValueError, TypeError):
-        pass
-    # Where AMX is advertised oneDNN never gets to use it; elsewhere the cap is a second chance.
-    attempts = (True,) if amx else (False, True)
-    for cap in attempts:
-        try:
-            cosine = _cosine(model, inputs, _try(runtime, file, inputs, threads, cap))
-        except _DiedError as death:
-            verdict = _Verdict(works=False, cap=cap, reason=str(death))
-            if not death.lasting:
-                return verdict
-            continue
-        reason = f"its descriptors reach a cosine of only {cosine:.4f} to torch's, of {least}"
-        works = cosine >= least
-        verdict = _Verdict(works, cap, "" if works else reason)
-        break
-    with replacing(note) as temporary:
-        temporary.write_text(json.dumps(asdict(verdict)))
-    return verdict
-
-
-class _DiedError(Exception):
-    """A child ended without a result; `lasting` if it would do so again."""
-
-    def __init__(self, reason: str, *, lasting: bool) -> None:
-        super().__init__(reason)
-        self.lasting = lasting
-
-
-def _try(runtime: str, file: Path, inputs: Sequence[Array], threads: int, cap: bool) -> list[Array]:
-    """Run the inputs through a runtime in a child process, to survive its crash."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, destination = Path(folder, "in.npz"), Path(folder, "out.npz")
-        arrays: dict[str, Any] = {str(number): batch for number, batch in enumerate(inputs)}
-        np.savez(source, **arrays)
-        arguments = [runtime, str(file), str(threads), str(int(cap)), str(source), str(destination)]
-        try:
-            done = subprocess.run(
-                # By path: the module needs nothing of solar, however that was found.
-                [sys.executable, "-P", runtimes.__file__, *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_TRIAL_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            raise _DiedError(f"a trial took over {_TRIAL_SECONDS} s", lasting=False) from None
-        if done.returncode:
-            raise _died(runtime, done.returncode, done.stderr)
-        with np.load(destination, allow_pickle=False) as outputs:
-            return [outputs[name] for name in arrays]
-
-
-def _died(runtime: str, code: int, said: str) -> _DiedError:
-    if code < 0:
-        number = -code
-        name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
-        crash = name in ("SIGILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGTRAP")
-        return _DiedError(f"{runtime} died of {name} in a trial", lasting=crash)
-    last = (said.strip().splitlines() or [f"exit code {code}"])[-1]
-    return _DiedError(f"{runtime} failed in a trial ({last[:200].rstrip('.')})", lasting=False)
-
-
-def _cosine(model: Model, inputs: Sequence[Array], outputs: Sequence[Array]) -> float:
-    """The smallest cosine between a runtime's descriptors and torch's."""
-    with inference(model):
-        ours = torch.cat([model(torch.from_numpy(batch)) for batch in inputs])
-    theirs = torch.cat([torch.from_numpy(batch) for batch in outputs])
-    return float(torch.nan_to_num(torch.cosine_similarity(ours, theirs)).min())
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

@@ -100,3 +100,29 @@ def measure(
         name: np.array([of(own) if len(own) else np.nan for own in ranks], np.float64)
         for name, of in measures.items()
     }
+
+
+# Pairs of patches.
+
+CONVENTIONS = ("hardnet", "hynet")
+"""`hardnet`, as the literature reports it: negatives before the positive that makes it 95 %.
+`hynet`: negatives up to the distance of the positive after that one."""
+
+RECALL = 0.95
+
+
+def fpr95(distances: npt.ArrayLike, same: npt.ArrayLike, convention: str = "hardnet") -> float:
+    """False positive rate at 95 % recall, from (n,) distances and (n,) whether both are one point.
+
+    The conventions differ by at most one positive. At equal distances the negative comes first, so
+    the order of the pairs does not matter.
+    """
+    apart, positive = np.asarray(distances), np.asarray(same).astype(bool)
+    if convention not in CONVENTIONS:
+        raise SolarError(f"There is no convention {convention!r}: choose hardnet or hynet.")
+    if positive.all() or not positive.any():
+        raise SolarError("FPR95 needs pairs of the same point and pairs of different ones.")
+    near, far = np.sort(apart[positive]), np.sort(apart[~positive])
+    needed = int(np.ceil(RECALL * len(near)))
+    place = needed - 1 if convention == "hardnet" else min(needed, len(near) - 1)
+    return int(far.searchsorted(near[place], "right")) / len(far)

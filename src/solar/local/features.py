@@ -5,7 +5,7 @@ OpenCV's SIFT finds the keypoints. A patch network describes the patch around ea
 Zisserman, CVPR 2012). ORB (Rublee et al., ICCV 2011) and AKAZE (Alcantarilla et al., BMVC 2013)
 find keypoints of their own, and describe each by bits: 256, and 488 of which the last two are
 always zero; such descriptors are compared by how many bits differ. Networks such as HOW find and
-describe in one; see `solar.local.networks`.
+describe in one; see `solar.local.learned`.
 
 Two ways to cut a patch from a keypoint of diameter d, both turned by the keypoint's angle:
 
@@ -134,7 +134,7 @@ def local_features(
         from solar.models import RetrievalNet
 
         if isinstance(model, RetrievalNet):
-            from solar.local.networks import network_features
+            from solar.local.learned import network_features
 
             strong = network_features(photo, model, keypoints=keypoints, size=size, box=box)
             return LocalFeatures(angles=np.zeros_like(strong.sizes), dense=True, **vars(strong))
@@ -182,7 +182,7 @@ def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -
             raise SolarError(f"{local_name(network)} is not a patch model, which `backend=` needs.")
         return open_patch_backend(network, backend)
     if isinstance(network, RetrievalNet):
-        from solar.local.networks import local_pooling
+        from solar.local.learned import local_pooling
 
         local_pooling(network)  # raises if there is none
     return network

@@ -1,7 +1,7 @@
 """Poolings that are sums of local features, each with a strength: HOW, DELF and DELG.
 
 A photo is trained by one vector, the sum; it is searched by its strongest local features
-(`solar.local.networks`, `solar.asmk.kernel`).
+(`solar.local.learned`, `solar.asmk.kernel`).
 
 - HOW: Tolias, Jenicek and Chum, "Learning and aggregating deep local descriptors for
   instance-level recognition" (ECCV 2020).

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from solar.errors import SolarError
 from solar.storage.conditions import Condition, parse_where
-from solar.storage.milvus.schema import after_prefix, expression, quoted
+from solar.storage.milvus.filter import after_prefix, quoted
+from solar.storage.milvus.filter import expression
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 

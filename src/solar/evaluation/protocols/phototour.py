@@ -8,15 +8,9 @@ import numpy.typing as npt
 
 from solar.datasets.patches.phototour import PAIRS, PhotoTour
 from solar.describe.progress import Progress, counted
-from solar.errors import SolarError
+from solar.evaluation.metrics import fpr95
 from solar.evaluation.protocols.patch_describers import Describe
 from solar.evaluation.protocols.patch_tasks import pair_distances
-
-CONVENTIONS = ("hardnet", "hynet")
-"""`hardnet`, as the literature reports it: negatives before the positive that makes it 95 %.
-`hynet`: negatives up to the distance of the positive after that one."""
-
-RECALL = 0.95
 
 _CHUNK = 2048
 
@@ -38,23 +32,6 @@ class PhotoTourResult:
             "pairs": self.pairs,
             "convention": self.convention,
         }
-
-
-def fpr95(distances: npt.ArrayLike, same: npt.ArrayLike, convention: str = "hardnet") -> float:
-    """False positive rate at 95 % recall, from (n,) distances and (n,) whether both are one point.
-
-    The conventions differ by at most one positive. At equal distances the negative comes first, so
-    the order of the pairs does not matter.
-    """
-    apart, positive = np.asarray(distances), np.asarray(same).astype(bool)
-    if convention not in CONVENTIONS:
-        raise SolarError(f"There is no convention {convention!r}: choose hardnet or hynet.")
-    if positive.all() or not positive.any():
-        raise SolarError("FPR95 needs pairs of the same point and pairs of different ones.")
-    near, far = np.sort(apart[positive]), np.sort(apart[~positive])
-    needed = int(np.ceil(RECALL * len(near)))
-    place = needed - 1 if convention == "hardnet" else min(needed, len(near) - 1)
-    return int(far.searchsorted(near[place], "right")) / len(far)
 
 
 def evaluate_phototour(

@@ -27,7 +27,8 @@ from solar.images import Roots, Stamp
 from solar.storage.conditions import Where
 from solar.storage.milvus import schema as stored
 from solar.storage.milvus.connection import BY_TAG, Connection, parse_address, read_options
-from solar.storage.milvus.schema import CollectionFacts, among, expression
+from solar.storage.milvus.filter import among, expression
+from solar.storage.milvus.schema import CollectionFacts
 from solar.storage.protocol import validated
 from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
 

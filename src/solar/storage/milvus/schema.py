@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,8 +15,6 @@ from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.files import is_text
 from solar.images import Roots, Stamp
-from solar.storage.conditions import Condition, Where
-from solar.storage.geo import Area
 from solar.storage.milvus.connection import BY_TAG, Connection, Options
 from solar.storage.types import DescriptorSpec, Photo
 
@@ -160,62 +158,3 @@ def _tag_of(photo: Photo, beginning: str) -> str:
             "collection is partitioned: leave one."
         )
     return found[0] if found else ""
-
-
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r"})
-_LAST = 0x10FFFF
-_SURROGATES = range(0xD800, 0xE000)
-
-
-def quoted(text: str) -> str:
-    """A text as a literal of Milvus."""
-    return f'"{text.translate(_ESCAPES)}"'
-
-
-def among(name: str, values: Iterable[str | int]) -> str:
-    """The condition that a field has one of these values."""
-    listed = ", ".join(quoted(v) if isinstance(v, str) else str(v) for v in values)
-    return f"{name} in [{listed}]"
-
-
-def expression(where: Where, partition_tag: str | None = None) -> str:
-    """All conditions together; empty for none.
-
-    A condition on a tag that begins with `partition_tag` also restricts the partition.
-    """
-    parts = [_one(condition) for condition in where]
-    if partition_tag is not None:
-        tags = [str(condition.value) for condition in where if condition.field == "tag"]
-        parts += [f"partition == {quoted(tag)}" for tag in tags if tag.startswith(partition_tag)]
-    return " and ".join(f"({part})" for part in parts)
-
-
-def after_prefix(prefix: str) -> str | None:
-    """The first text, by code points, after all that begin with the prefix; None if none is."""
-    for end in range(len(prefix), 0, -1):
-        code = ord(prefix[end - 1]) + 1
-        if code in _SURROGATES:
-            code = _SURROGATES.stop
-        if code <= _LAST:
-            return prefix[: end - 1] + chr(code)
-    return None
-
-
-def _one(condition: Condition) -> str:
-    name, relation, value = condition.field, condition.relation, condition.value
-    if isinstance(value, Area):
-        raise SolarError(
-            "A Milvus collection does not store positions: leave out near, or build an index in a "
-            "folder."
-        )
-    if name == "tag":
-        return f"array_contains(tags, {quoted(str(value))})"
-    if name == "path":
-        # A range instead of `like`, whose wildcards cannot be escaped on every server.
-        end = after_prefix(str(value))
-        start = f"path >= {quoted(str(value))}"
-        return start if end is None else f"{start} and path < {quoted(end)}"
-    if name == "taken":
-        compared = f"taken {relation} {quoted(str(value))}"
-        return f'taken != "" and {compared}' if relation == "<" else compared
-    return f"{name} {relation} {int(value)}"

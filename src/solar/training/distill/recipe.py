@@ -9,7 +9,8 @@ from typing import Literal
 from solar.errors import SolarError
 from solar.training.augment import Augmentation
 from solar.training.recipe import build, bundled_recipes, check_range, read_settings
-from solar.training.shared_recipe import Data, Optimiser, PhotoValidation, Recipe, Schedule
+from solar.training.schedule import Schedule
+from solar.training.shared_recipe import Data, Optimiser, PhotoValidation, Recipe
 
 
 @dataclass(frozen=True)

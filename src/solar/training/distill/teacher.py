@@ -23,7 +23,7 @@ from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD
 from solar.nn import GeM, l2_normalize, pca_whitening
 from solar.training.distill.recipe import Tuning
 from solar.training.loop import EMA
-from solar.training.shared_recipe import Schedule
+from solar.training.schedule import Schedule
 
 
 class Teacher(nn.Module):

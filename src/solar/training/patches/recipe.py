@@ -13,7 +13,8 @@ from solar.nn.l2net import PUBLISHED_LAYERS, DropoutPlace, check_layers
 from solar.training.objective import call_with, check_kind
 from solar.training.patches.views import Views
 from solar.training.recipe import check_range
-from solar.training.shared_recipe import Data, Optimiser, Recipe, Schedule, Validation
+from solar.training.schedule import Schedule
+from solar.training.shared_recipe import Data, Optimiser, Recipe, Validation
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from support.golden2 import FOLDER, drawn, golden2
 from solar.errors import SolarError
 from solar.local.cache import pack, unpack
 from solar.local.features import local_features, local_model
-from solar.local.networks import kept_features, local_maps
+from solar.local.learned import kept_features, local_maps
 from solar.models import RetrievalConfig, RetrievalNet, load, save
 
 GOLDEN = golden2("how")

@@ -348,9 +348,7 @@ class Trainer(ABC, Generic[R, B]):
 
     def _stopped(self) -> str:
         if self.run.step:
-            return (
-                f"Stopped at step {self.step}: resume to continue from step {self.run.step}."
-            )
+            return f"Stopped at step {self.step}: resume to continue from step {self.run.step}."
         return f"Stopped at step {self.step}, before the first checkpoint: start the run again."
 
     def _due(self, every: int) -> bool:

@@ -4,8 +4,7 @@ from hypothesis import strategies as st
 
 from solar.errors import SolarError
 from solar.storage.conditions import Condition, parse_where
-from solar.storage.milvus.filter import after_prefix, quoted
-from solar.storage.milvus.filter import expression
+from solar.storage.milvus.filter import after_prefix, expression, quoted
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from solar.describe.store import Store as Store
 else:
     _HOMES = {
-        "Settings": "solar.describe.pipeline",
+        "Settings": "solar.describe.settings",
         "Store": "solar.describe.store",
         "Throughput": "solar.describe.pipeline",
         "extract": "solar.describe.extraction",

@@ -75,6 +75,13 @@ def test_what_half_cannot_hold_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["full.safetensors"]
 
 
+@pytest.mark.parametrize("name", ["net.pth", "net"])
+def test_only_safetensors_are_written(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SolarError, match=rf"{name} .*\.safetensors.*solar convert"):
+        save(PatchNet(), tmp_path / name)
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("layout", ["gem", "solar"])
 def test_published_gem_files_load_with_whitening(tmp_path: Path, layout: Any) -> None:
     blank = RetrievalNet(RetrievalConfig("resnet50"))

@@ -56,8 +56,8 @@ def evaluate_patches(
         descriptors: hpatches: precomputed descriptors, SEQUENCE/ref.csv and so on.
         tasks: hpatches: tasks to run, comma-separated.
         split: hpatches: all, or the test part of a, b, c, illum, view or full.
-        lists: hpatches: the folder of splits.json and the published lists; default: generated
-            lists.
+        lists: hpatches: a clone of hpatches-benchmark, or the folder of its splits.json and lists;
+            default: generated lists.
         subset: phototour: subsets to use, comma-separated.
         convention: phototour: FPR95 as in hardnet or hynet.
         verbose: hpatches: also print every sequence.

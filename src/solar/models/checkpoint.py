@@ -101,8 +101,10 @@ def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
     """Write a network and its settings as safetensors, atomically.
 
     `half` stores kernels and matrices as float16; loaded, they are float32 again. A SolarError if
-    the file cannot be written, or a number is too large for float16.
+    the file does not end in .safetensors, cannot be written, or a number is too large for float16.
     """
+    if Path(path).suffix != ".safetensors":
+        raise SolarError(f"{path} must end in .safetensors: `solar convert` turns it into a .pth.")
     header = {
         "format": "solar",
         "version": "1",

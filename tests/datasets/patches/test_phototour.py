@@ -55,6 +55,11 @@ def test_a_list_of_other_patches_is_refused(tmp_path: Path) -> None:
         read_phototour(tmp_path).pairs(1)
 
 
+def test_a_missing_subset_is_named_with_the_command_that_gets_it(tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match="notredame.*solar data get phototour"):
+        read_phototour(tmp_path, "notredame")
+
+
 @pytest.mark.parametrize("text", ["", "a b\n", "1.5 0\n"])
 def test_a_damaged_info_is_named(tmp_path: Path, text: str) -> None:
     write_subset(tmp_path)

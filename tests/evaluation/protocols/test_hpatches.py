@@ -63,15 +63,26 @@ def test_generated_lists_are_said_to_be_and_do_not_depend_on_the_descriptor(data
     assert evaluate_hpatches(data, describe, pairs=300, seed=1) != first
 
 
-def test_published_lists_and_splits_are_used(data: HPatches, tmp_path: Path) -> None:
-    (tmp_path / "splits.json").write_text(json.dumps({"a": {"test": ["v_2", "v_0"]}}))
+@pytest.mark.parametrize(
+    ("tasks", "splits", "given"),
+    [("", "", ""), ("tasks", "tasks/splits", ""), ("tasks", "tasks/splits", "tasks")],
+    ids=["one folder", "a clone of the benchmark", "its tasks"],
+)
+def test_published_lists_and_splits_are_used(
+    data: HPatches, tmp_path: Path, tasks: str, splits: str, given: str
+) -> None:
+    (tmp_path / splits).mkdir(parents=True, exist_ok=True)
+    (tmp_path / splits / "splits.json").write_text(json.dumps({"a": {"test": ["v_2", "v_0"]}}))
     head = "s1,t1,idx1,s2,t2,idx2\n"
-    (tmp_path / "verif_pos_split-a.csv").write_text(head + "v_0,0,1,v_0,1,1\n")
-    (tmp_path / "verif_neg_inter_split-a.csv").write_text(head + "v_0,0,1,v_2,1,1\n" * 5)
-    (tmp_path / "verif_neg_intra_split-a.csv").write_text(head + "v_0,0,1,v_0,1,2\n" * 5)
-    (tmp_path / "retr_queries_split-a.csv").write_text("s,idx\nv_2,3\n")
-    (tmp_path / "retr_distractors_split-a.csv").write_text("s,idx\nv_0,4\nv_2,5\nv_0,6\n")
-    found = evaluate_hpatches(data, describe, split="a", lists=tmp_path)
+    for name, text in (
+        ("verif_pos", head + "v_0,0,1,v_0,1,1\n"),
+        ("verif_neg_inter", head + "v_0,0,1,v_2,1,1\n" * 5),
+        ("verif_neg_intra", head + "v_0,0,1,v_0,1,2\n" * 5),
+        ("retr_queries", "s,idx\nv_2,3\n"),
+        ("retr_distractors", "s,idx\nv_0,4\nv_2,5\nv_0,6\n"),
+    ):
+        (tmp_path / tasks / f"{name}_split-a.csv").write_text(text)
+    found = evaluate_hpatches(data, describe, split="a", lists=tmp_path / given)
     assert list(found.matching) == ["v_2", "v_0"]
     assert found.lists == {
         "verification": "published: 1 pairs per kind",

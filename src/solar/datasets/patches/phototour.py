@@ -88,7 +88,10 @@ def read_phototour(root: str | Path, subset: str | None = None) -> PhotoTour:
     """
     folder = Path(root) if subset is None else Path(root) / subset
     if not folder.is_dir():
-        raise SolarError(f"There is no PhotoTour folder {folder}.")
+        raise SolarError(
+            f"There is no PhotoTour folder {folder}: get it with `solar data get phototour`, and "
+            "name the folder that holds liberty, notredame and yosemite."
+        )
     points = _table(folder / "info.txt", 1)[:, 0]
     mosaics = tuple(sorted(folder.glob("patches*.bmp")))
     need = -(-len(points) // _ACROSS**2)

@@ -129,8 +129,9 @@ def evaluate_hpatches(
         describe: (n, 65, 65) uint8 to (n, d) float32; not used for descriptors.
         tasks: Some of `matching`, `verification` and `retrieval`.
         split: `all` sequences, or the test part of a published split (a, b, c, illum, view, full).
-        lists: The folder of `splits.json` and the published lists. A task without its lists gets
-            generated ones, the same for every descriptor, as the result notes.
+        lists: The folder of `splits.json` and the published lists, or a clone of the benchmark. A
+            task without its lists gets generated ones, the same for every descriptor, as the result
+            notes.
         average: `trapezoid`, as the published Python code has it, or `matlab`.
         pairs: Generated pairs of each kind, for verification.
         seed: Of generated lists.
@@ -167,7 +168,7 @@ def find_split(name: str, lists: str | Path | None) -> Split:
     """A published split from `splits.json` in a folder."""
     if lists is None:
         raise SolarError(f"The split {name} needs `lists=`, the folder of splits.json.")
-    splits = read_splits(Path(lists) / "splits.json")
+    splits = read_splits(_listed(lists, "splits.json"))
     if name not in splits:
         raise SolarError(f"There is no split {name!r}: choose all, {', '.join(splits)}.")
     return splits[name]
@@ -267,8 +268,14 @@ def _described(
 def _files(task: str, split: str, lists: str | Path | None) -> list[Path]:
     if lists is None:
         return []
-    files = [Path(lists) / f"{name}_split-{split}.csv" for name in _LISTS[task]]
+    files = [_listed(lists, f"{name}_split-{split}.csv") for name in _LISTS[task]]
     return files if all(file.is_file() for file in files) else []
+
+
+def _listed(lists: str | Path, name: str) -> Path:
+    """A file of a folder of lists; of a clone of the benchmark, its `tasks` or its `splits`."""
+    places = [Path(lists, folder, name) for folder in ("", "splits", "tasks", "tasks/splits")]
+    return next((place for place in places if place.is_file()), places[0])
 
 
 def _by_level(values: Mapping[str, float]) -> dict[str, float]:

@@ -180,11 +180,20 @@ def test_what_is_no_set_of_descriptors_is_refused(
         ranks(queries, database, [[0]] * len(queries), distractors=distractors, memory=1)
 
 
-def test_a_row_of_zeros_stands_for_a_photo_that_failed() -> None:
-    database = gaussian(3, 8)
-    database[1] = 0
-    [found] = ranks(database[:1], database, [[0, 1, 2]])
-    assert sorted(found.tolist()) == [0, 1, 2]
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_rows_of_zeros_come_last_as_what_is_not_finite_in_the_published_sort(
+    precision: str,
+) -> None:
+    database, distractors, queries = gaussian(300, 8), gaussian(40, 8), gaussian(4, 8)
+    database[::3] = 0
+    distractors[:5] = 0
+    everything = np.concatenate([database, distractors])
+    published = np.where(everything.any(axis=1, keepdims=True), everything, np.nan)
+    items = [np.arange(300)] * 4
+    found = ranks(queries, database, items, distractors=distractors, precision=precision, memory=1)
+    assert listed(found) == by_sorting(queries, published, items)
+    [first] = best(queries[:1], database, 300)
+    assert not database[first[200:]].any()
 
 
 @pytest.mark.parametrize("row", [-1, 10])

@@ -118,7 +118,7 @@ class SharedBackbone(FusedNet):
 
 
 def _finite(rows: Tensor) -> Tensor:
-    """Descriptors that left the range of float32 become zeros: photos that are found nowhere."""
+    """Descriptors that left the range of float32 become zeros: photos that are ranked last."""
     return torch.where(rows.isfinite().all(dim=1, keepdim=True), rows, torch.zeros_like(rows))
 
 

@@ -76,7 +76,7 @@ def ranks(
 
     Raises:
         SolarError: Shapes do not fit, an item is no row, or a row is not finite or not of length
-            one. (A row of zeros passes: it stands for a photo that could not be read.)
+            one. (A row of zeros stands for a photo without an embedding, and comes last.)
     """
     return [one.answer() for one in _counted(queries, database, items, memory, ranking)]
 
@@ -163,7 +163,7 @@ def best(
     for start, block in rows.read(chunk, queries.dtype, rows.total):
         numbers = np.arange(start, start + len(block))
         for one, query in enumerate(queries):
-            scores = np.concatenate([found[one][0], _dots(block, query)])
+            scores = np.concatenate([found[one][0], _scores(block, query)])
             places = np.concatenate([found[one][1], numbers])
             # Stable, and what was found before stands first: of equal rows the earlier one wins.
             first = np.argsort(-scores, kind="stable")[:count]
@@ -194,7 +194,7 @@ class _Asked:
     def score(self, start: int, block: AnyFloats) -> None:
         inside = self._inside(start, block)
         if inside.start < inside.stop:
-            self.scores[inside] = _dots(block[self.rows[inside] - start], self.query)
+            self.scores[inside] = _scores(block[self.rows[inside] - start], self.query)
 
     def settle(self, buckets: int) -> None:
         """Lay out the buckets, once all scores are known."""
@@ -233,6 +233,7 @@ class _Asked:
         if not len(self.rows):
             return
         inside = self._inside(start, block)
+        _zeros_last(scores, block)
         # A row asked about is near its own score by definition, and not before itself.
         scores[self.rows[inside] - start] = self.scores[inside]
         places = self._bucket(scores)
@@ -251,7 +252,7 @@ class _Asked:
             # The ranges of several rows asked about overlap where copies of a photo are many: each
             # row in any of them is scored with care once, and compared with all.
             close = _covered(first[unsure], last[unsure], len(rows))
-            exact = _dots(block[rows[close]], self.query)
+            exact = _scores(block[rows[close]], self.query)
             before, ties = _beside(
                 exact, rows[close] + start, self.scores[unsure], self.rows[unsure]
             )
@@ -303,6 +304,18 @@ def _dots(rows: AnyFloats, query: AnyFloats) -> Doubles:
     # Not a matrix product: BLAS adds in an order that depends on a row's place in the matrix and on
     # the number of threads, so that copies of a row get scores that differ in their last bits.
     return np.asarray(np.multiply(rows, query, dtype=np.float64).sum(axis=1))
+
+
+def _scores(rows: AnyFloats, query: AnyFloats) -> Doubles:
+    found = _dots(rows, query)
+    _zeros_last(found, rows)
+    return found
+
+
+def _zeros_last(scores: AnyFloats, rows: AnyFloats) -> None:
+    """Put rows of zeros below all others: the published code ranks what is not finite last."""
+    candidates = np.flatnonzero(scores == 0)
+    scores[candidates[~rows[candidates].any(axis=1)]] = -2
 
 
 def _slack(scores: Doubles, dim: int, dtype: np.dtype[Any]) -> Doubles:

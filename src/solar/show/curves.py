@@ -69,8 +69,7 @@ def _caption(sweeps: Mapping[str, Sequence[Sweep]]) -> str:
         "p = 1 is the average, p → ∞ the maximum of each channel",
     ]
     if beyond := sorted({p for one in every for p in one.out_of_range}):
-        shown = ", ".join(f"{p:g}" for p in beyond)
-        lines.append(f"left out, beyond the range of float32: p = {shown}")
+        lines.append(f"from p = {beyond[0]:g} on, photos beyond the range of float32 rank last")
     if any(one.learnt is not None for one in every):
         lines.append("★ the p of the model itself")
     return "\n".join(lines)

@@ -56,7 +56,7 @@ def test_a_list_of_other_patches_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_subset_is_named_with_the_command_that_gets_it(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="notredame.*solar data get phototour"):
+    with pytest.raises(SolarError, match=r"notredame.*solar data get phototour"):
         read_phototour(tmp_path, "notredame")
 
 

@@ -81,15 +81,21 @@ def test_stores_are_those_that_evaluate_makes(
     assert {path.name for path in tmp_path.iterdir()} == made
 
 
-def test_exponents_out_of_range_are_told_and_left_out(truth: Path) -> None:
+def test_photos_out_of_range_rank_last_and_are_counted(truth: Path) -> None:
     net = network(whitening=False, dim=None)
     with torch.no_grad():
         for block in net.backbone.layer4:
-            block.bn2.weight.mul_(100)
-    found = sweep.sweep_p(truth, net, (1.0, 100.0))
-    assert found.out_of_range == (100.0,)
-    assert list(found.evaluations) == [1.0, 3.0]
-    assert "p = 100" in to_text(sweep.to_table({"toy": [found]}))
+            block.bn2.weight.mul_(10)
+    exponents = [1.0, 3.0, 15.0, 17.0, 19.0, 21.0, 23.0, 100.0]
+    found = sweep.sweep_p(truth, net, exponents, name="steep")
+    assert list(found.evaluations) == exponents
+    counts = [found.out_of_range.get(p, 0) for p in exponents]
+    assert counts == sorted(counts)
+    assert len(set(counts)) > 2  # at some exponents a part of the photos
+    assert (counts[0], counts[-1]) == (0, 12)
+    text = to_text(sweep.to_table({"toy": [found]}))
+    assert "12 of steep on toy at p = 100" in text
+    assert sweep.to_json({"toy": [found]})["toy"]["steep"]["sweep"][-1]["out_of_range"] == 12
 
 
 def test_the_table_marks_what_was_learnt(truth: Path, tiny: RetrievalNet) -> None:

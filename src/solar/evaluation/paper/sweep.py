@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ class Sweep:
     model: str  # its name
     learnt: float | None  # the exponent it was trained to; None where it has one per channel
     evaluations: Mapping[float, Evaluation]  # by exponent, ascending
-    out_of_range: tuple[float, ...] = ()  # exponents that overflow float32 for some photo
+    # Exponents that overflow float32, and for how many photos: these rank last, as published.
+    out_of_range: Mapping[float, int] = field(default_factory=dict)
 
     @property
     def protocols(self) -> list[str]:
@@ -52,7 +53,7 @@ def sweep_p(
     The backbone runs once per photo and scale; pooling, whitening and norms run for each exponent.
     Results equal those of `evaluate` for the model with that exponent. Powers are taken in float32,
     as published, so large exponents lose small activations (the fall of the paper's curves beyond
-    20) and may overflow with large ones, which is reported.
+    20) and overflow with large ones: photos to which that happens rank last.
 
     Args:
         what: As `evaluate` takes it.
@@ -72,28 +73,23 @@ def sweep_p(
     net = retrieval_model(model, device=given.device)
     learnt = learnt_exponent(net)
     powers = sorted({float(p) for p in exponents} | ({learnt} if learnt is not None else set()))
-    found, out_of_range = {}, []
+    found, out_of_range = {}, {}
     with given.caching() as how:
         each = [ModelDescriber(with_exponent(net, p), how) for p in powers]
         for which, p in enumerate(powers):
             described = open_collection(what, _Together(each, which), how)
-            if _all_finite(described):
-                found[p] = described.measure(how)
-            else:
-                out_of_range.append(p)
-    if not found:
-        raise SolarError("With every exponent, activations overflow float32: choose smaller ones.")
-    return Sweep(name or str(model), learnt, found, tuple(out_of_range))
+            found[p] = described.measure(how)
+            if lost := _out_of_range(described):
+                out_of_range[p] = lost
+    return Sweep(name or str(model), learnt, found, out_of_range)
 
 
-def _all_finite(described: DescribedSet) -> bool:
-    """Whether no row is all zeros: what `extract_together` makes of one that is not finite."""
-    for part in (described.database, described.queries, described.distractors):
-        rows = None if part is None else part.rows
-        blocks = rows.shard_arrays() if isinstance(rows, Store) else [] if rows is None else [rows]
-        if not all(block.any(axis=1).all() for block in blocks):
-            return False
-    return True
+def _out_of_range(described: DescribedSet) -> int:
+    """How many rows are all zeros: what `extract_together` makes of those that are not finite."""
+    parts = (described.database, described.queries, described.distractors)
+    stores = [part.rows for part in parts if part is not None and isinstance(part.rows, Store)]
+    blocks = (block for store in stores for block in store.shard_arrays())
+    return sum(int((~block.any(axis=1)).sum()) for block in blocks)
 
 
 @dataclass(frozen=True)
@@ -156,8 +152,13 @@ def to_table(sweeps: Mapping[str, Sequence[Sweep]]) -> Table:
         for p in sorted({p for _, one in each for p in one.evaluations})
     ]
     note = "mAP in percent against the exponent p of GeM; * is the model's own."
-    if out := [f"{p:g}" for p in sorted({p for _, one in each for p in one.out_of_range})]:
-        note += f" Out of the range of float32 for some photo: p = {', '.join(out)}."
+    lost = [
+        f"{count} of {one.model} on {name} at p = {p:g}"
+        for name, one in each
+        for p, count in one.out_of_range.items()
+    ]
+    if lost:
+        note += f" Photos beyond the range of float32, ranked last: {', '.join(lost)}."
     return Table(head, [rows], note)
 
 
@@ -171,8 +172,10 @@ def to_json(sweeps: Mapping[str, Sequence[Sweep]]) -> dict[str, Any]:
         name: {
             one.model: {
                 "learnt": one.learnt,
-                "out_of_range": list(one.out_of_range),
-                "sweep": [{"p": p, **found.to_dict()} for p, found in one.evaluations.items()],
+                "sweep": [
+                    {"p": p, "out_of_range": one.out_of_range.get(p, 0), **found.to_dict()}
+                    for p, found in one.evaluations.items()
+                ],
             }
             for one in many
         }

@@ -18,6 +18,7 @@ ROOT = Path(solar.__file__).parent
 
 # A photo's way. A package imports packages to its left only, and itself.
 LAYERS = (
+    "lazy",
     "errors",
     "defaults",
     "arrays",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-LAZY = ["solar", "solar.describe", "solar.images", "solar.models", "solar.web"]
+LAZY = ["solar", "solar.describe", "solar.evaluation", "solar.models", "solar.web"]
 
 
 @pytest.mark.parametrize("name", LAZY)

@@ -29,4 +29,4 @@ def test_nothing_heavy_comes_along(code: str) -> None:
 def test_importing_solar_needs_nothing_but_python() -> None:
     assert not _imported(IMPORT) & {"typer", "rich", "platformdirs", "filelock"}
     ours = {name for name in _imported(IMPORT) if name.startswith("solar")}
-    assert ours == {"solar"}
+    assert ours == {"solar", "solar.lazy"}

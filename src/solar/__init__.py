@@ -3,8 +3,9 @@
 Everything named here is imported on first use, so `import solar` itself is fast.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from solar.lazy import on_first_use
 
 __version__ = "0.1.0"
 
@@ -34,39 +35,25 @@ if TYPE_CHECKING:
     from solar.training import train as train
     from solar.training.adaptation import adapt as adapt
 else:
-    _HOMES = {
-        "Index": "solar.index",
-        "PatchConfig": "solar.models",
-        "PatchNet": "solar.models",
-        "Photo": "solar.storage.types",
-        "RetrievalConfig": "solar.models",
-        "RetrievalNet": "solar.models",
-        "SolarError": "solar.errors",
-        "Store": "solar.describe",
-        "adapt": "solar.training.adaptation",
-        "attention": "solar.show.attention_maps",
-        "build": "solar.index.build",
-        "convert": "solar.models",
-        "duplicates": "solar.near_duplicates.find",
-        "evaluate": "solar.evaluation",
-        "explain": "solar.show.explanation",
-        "extract": "solar.describe",
-        "groups": "solar.albums.groups",
-        "load": "solar.models",
-        "locate": "solar.index.index",
-        "match": "solar.matching.match",
-        "pairs": "solar.sfm.pairs",
-        "save": "solar.models",
-        "sync": "solar.index.sync",
-        "train": "solar.training",
-    }
-    __all__ = list(_HOMES)
-
-    def __getattr__(name: str) -> Any:
-        """Import a name when it is first used."""
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_HOMES[name]), name)
-
-    def __dir__() -> list[str]:
-        return __all__
+    __all__, __getattr__, __dir__ = on_first_use(
+        __name__,
+        {
+            "solar.albums.groups": "groups",
+            "solar.describe": "Store extract",
+            "solar.errors": "SolarError",
+            "solar.evaluation": "evaluate",
+            "solar.index": "Index",
+            "solar.index.build": "build",
+            "solar.index.index": "locate",
+            "solar.index.sync": "sync",
+            "solar.matching.match": "match",
+            "solar.models": "PatchConfig PatchNet RetrievalConfig RetrievalNet convert load save",
+            "solar.near_duplicates.find": "duplicates",
+            "solar.sfm.pairs": "pairs",
+            "solar.show.attention_maps": "attention",
+            "solar.show.explanation": "explain",
+            "solar.storage.types": "Photo",
+            "solar.training": "train",
+            "solar.training.adaptation": "adapt",
+        },
+    )

@@ -1,7 +1,8 @@
 """Photos become a store of embeddings. Reading one takes no torch."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from solar.lazy import on_first_use
 
 if TYPE_CHECKING:
     from solar.describe.extraction import extract as extract
@@ -9,19 +10,12 @@ if TYPE_CHECKING:
     from solar.describe.settings import Settings as Settings
     from solar.describe.store import Store as Store
 else:
-    _HOMES = {
-        "Settings": "solar.describe.settings",
-        "Store": "solar.describe.store",
-        "Throughput": "solar.describe.pipeline",
-        "extract": "solar.describe.extraction",
-    }
-    __all__ = list(_HOMES)
-
-    def __getattr__(name: str) -> Any:
-        """Import a name when it is first used."""
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_HOMES[name]), name)
-
-    def __dir__() -> list[str]:
-        return __all__
+    __all__, __getattr__, __dir__ = on_first_use(
+        __name__,
+        {
+            "solar.describe.extraction": "extract",
+            "solar.describe.pipeline": "Throughput",
+            "solar.describe.settings": "Settings",
+            "solar.describe.store": "Store",
+        },
+    )

@@ -1,7 +1,8 @@
 """Retrieval metrics: mAP, precision and recall on published sets and your own photos."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from solar.lazy import on_first_use
 
 if TYPE_CHECKING:
     from solar.evaluation.collection import evaluate as evaluate
@@ -13,23 +14,13 @@ if TYPE_CHECKING:
     from solar.evaluation.result import interval as interval
     from solar.evaluation.settings import EvaluationSettings as EvaluationSettings
 else:
-    _HOMES = {
-        "Comparison": "solar.evaluation.result",
-        "Evaluation": "solar.evaluation.result",
-        "EvaluationSettings": "solar.evaluation.settings",
-        "compare": "solar.evaluation.result",
-        "evaluate": "solar.evaluation.collection",
-        "evaluate_ground_truth": "solar.evaluation.protocols.revisited",
-        "evaluate_labels": "solar.evaluation.labelled",
-        "interval": "solar.evaluation.result",
-    }
-    __all__ = list(_HOMES)
-
-    def __getattr__(name: str) -> Any:
-        """Import a name when it is first used."""
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_HOMES[name]), name)
-
-    def __dir__() -> list[str]:
-        return __all__
+    __all__, __getattr__, __dir__ = on_first_use(
+        __name__,
+        {
+            "solar.evaluation.collection": "evaluate",
+            "solar.evaluation.labelled": "evaluate_labels",
+            "solar.evaluation.protocols.revisited": "evaluate_ground_truth",
+            "solar.evaluation.result": "Comparison Evaluation compare interval",
+            "solar.evaluation.settings": "EvaluationSettings",
+        },
+    )

@@ -3,8 +3,9 @@
 Everything named here is imported when it is first used: `zoo` alone needs no torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from solar.lazy import on_first_use
 
 if TYPE_CHECKING:
     from solar.models.checkpoint import Model as Model
@@ -24,31 +25,14 @@ if TYPE_CHECKING:
     from solar.models.retrieval_config import attention_at as attention_at
     from solar.models.retrieval_net import RetrievalNet as RetrievalNet
 else:
-    _HOMES = {
-        "Model": "solar.models.checkpoint",
-        "PATCH_REDUCTIONS": "solar.models.patch_net",
-        "PatchConfig": "solar.models.patch_net",
-        "PatchNet": "solar.models.patch_net",
-        "REDUCTIONS": "solar.models.retrieval_config",
-        "RetrievalConfig": "solar.models.retrieval_config",
-        "RetrievalNet": "solar.models.retrieval_net",
-        "SCALES": "solar.models.retrieval_config",
-        "attention_at": "solar.models.retrieval_config",
-        "convert": "solar.models.export",
-        "fingerprint": "solar.models.checkpoint",
-        "load": "solar.models.checkpoint",
-        "load_whitening": "solar.models.checkpoint",
-        "retrieval_model": "solar.models.checkpoint",
-        "save": "solar.models.checkpoint",
-        "save_folder": "solar.models.hub.folder",
-    }
-    __all__ = list(_HOMES)
-
-    def __getattr__(name: str) -> Any:
-        """Import a name when it is first used."""
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_HOMES[name]), name)
-
-    def __dir__() -> list[str]:
-        return __all__
+    __all__, __getattr__, __dir__ = on_first_use(
+        __name__,
+        {
+            "solar.models.checkpoint": "Model fingerprint load load_whitening retrieval_model save",
+            "solar.models.export": "convert",
+            "solar.models.hub.folder": "save_folder",
+            "solar.models.patch_net": "PATCH_REDUCTIONS PatchConfig PatchNet",
+            "solar.models.retrieval_config": "REDUCTIONS RetrievalConfig SCALES attention_at",
+            "solar.models.retrieval_net": "RetrievalNet",
+        },
+    )

@@ -159,6 +159,29 @@ def test_ones_own_ground_truth_cuts_queries_to_their_boxes(model: RetrievalNet, 
     assert solar.evaluate(own, model=model, size=96, scales=(1.0,)).to_dict()["mAP"] < 100
 
 
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_boxes_of_a_ground_truth_are_in_stored_pixels(
+    model: RetrievalNet, own: Path, tmp_path: Path, orientation: int
+) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    for photo in own.parent.rglob("*.png"):
+        Image.open(photo).save(photo, exif=exif)
+    for published in (False, True):
+        how = {"published": published, "cache": tmp_path / "cache"}
+        found = solar.evaluate(own, model=model, size=96, scales=(1.0,), **how)
+        assert found.to_dict()["mAP"] == 100
+        assert ("stored pixels, float32" in found.convention) == published
+    stores = [Store.open(path) for path in (tmp_path / "cache").iterdir()]
+    used = [(one.settings["orient"], one.settings["precision"]) for one in stores]
+    assert sorted(used) == [(False, "float32")] * 2 + [(True, "auto")] * 2
+
+
+def test_the_published_way_is_with_torch() -> None:
+    with pytest.raises(SolarError, match="backend="):
+        solar.evaluate("photos", published=True, backend="openvino")
+
+
 def test_a_photo_missing_from_a_ground_truth_is_told(model: RetrievalNet, own: Path) -> None:
     (own.parent / "landmark3" / "30.png").write_bytes(b"broken")
     with pytest.raises(SolarError, match=r"landmark3/30\.png"):

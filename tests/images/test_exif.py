@@ -17,9 +17,10 @@ from solar.images.exif import (
     stored_points,
     taken,
     turned,
+    upright_box,
 )
 
-EXIF, GPS = 0x8769, 0x8825
+EXIF, GPS, ORIENTATION = 0x8769, 0x8825, 0x0112
 TIME, MAKE, MODEL = 0x9003, 0x010F, 0x0110
 EIFFEL = {1: "N", 2: (48.0, 51.0, 29.52), 3: "E", 4: (2.0, 17.0, 40.2)}
 
@@ -130,3 +131,8 @@ def test_points_and_boxes_go_back_to_where_their_pixels_are_stored(orientation: 
     [point] = stored_points(np.array([[x + 0.5, y + 0.5]]), orientation, stored.size)
     assert point.tolist() == [5.5, 1.5]
     assert stored_box((x, y, x + 1, y + 1), orientation, stored.size) == (5, 1, 6, 2)
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    file = io.BytesIO()
+    stored.save(file, "PNG", exif=exif)
+    assert upright_box(file.getvalue(), (5, 1, 6, 2)) == (x, y, x + 1, y + 1)

@@ -28,7 +28,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
         *("method", "local_features", "codebook", "regions"),
     ),
     "How to measure": (
-        *("size", "scales", "average", "precision", "device", "backend", "compress"),
+        *("published", "size", "scales", "average", "precision", "device", "backend", "compress"),
     ),
 }
 """Fields of `EvaluationSettings` that are options, by the heading that help shows them below."""

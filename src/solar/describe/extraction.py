@@ -107,8 +107,14 @@ def extract(
 class SharedBackbone(FusedNet):
     """Several networks with one backbone: their descriptors side by side, (b, networks · dim)."""
 
-    def __init__(self, nets: Sequence[RetrievalNet], *, scales: Sequence[float]) -> None:
-        super().__init__(nets[0], scales=scales)
+    def __init__(
+        self,
+        nets: Sequence[RetrievalNet],
+        *,
+        scales: Sequence[float],
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(nets[0], scales=scales, dtype=dtype)
         self.heads = list(nets)
 
     def _describe(self, pixels: Tensor) -> Tensor:
@@ -127,18 +133,17 @@ def extract_together(
     destinations: Sequence[Path],
     nets: Sequence[RetrievalNet],
     *,
-    size: int | None = None,
-    scales: Sequence[float] | None = None,
     boxes: Mapping[str, Box] | None = None,
     progress: Progress | None = None,
+    **options: Any,
 ) -> list[Store]:
     """Make for each network the store that `extract` would, in one pass over the photos.
 
     The networks share the backbone of the first, on its device. Existing stores are finished or
-    kept. A descriptor that is not finite, which `extract` refuses, is stored as zeros. A SolarError
-    if a store does not fit, or the disk is full.
+    kept. A descriptor that is not finite, which `extract` refuses, is stored as zeros. Options are
+    fields of `solar.describe.Settings`. A SolarError if a store does not fit, or the disk is full.
     """
-    settings = Settings.of(nets[0], size=size, scales=scales)
+    settings = Settings.of(nets[0], **options)
     job = ExtractionJob(photos, settings, dict(boxes or {}), Throughput())
     with ExitStack() as locks:
         for place in destinations:
@@ -156,7 +161,8 @@ def extract_together(
         ]
         shards = _SideBySide(stores)
         if shards.pending():
-            job.run(shards, SharedBackbone(nets, scales=settings.scales), progress)
+            together = SharedBackbone(nets, scales=settings.scales, dtype=settings.dtype)
+            job.run(shards, together, progress)
     return [Store.open(place) for place in destinations]
 
 

@@ -75,7 +75,8 @@ def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = Non
         examples = () if photos is None else map(photos.read, range(len(photos)))
         opened = open_backend(net, settings.backend, calibration=examples)
         return BackendNet(net, opened, settings.scales)
-    return FusedNet(net, device=checked_device(settings.device), scales=settings.scales)
+    device = checked_device(settings.device)
+    return FusedNet(net, device=device, dtype=settings.dtype, scales=settings.scales)
 
 
 class Shards(Protocol):

@@ -12,6 +12,8 @@ from solar.images import MAX_PIXELS, Box, DecodedImage, Source, check_visible, l
 from solar.images.resize import Square
 
 if TYPE_CHECKING:
+    import torch
+
     from solar.images.gpu import Reduction
     from solar.models import RetrievalNet
 
@@ -34,7 +36,8 @@ class Settings:
         mode: "exact", or "fast", which decodes JPEGs on a GPU that describes, where torchvision is
             installed, and otherwise large ones at a fraction of their size.
         decoder: What decodes plain JPEGs; all others are Pillow's.
-        device: "cpu" (float32) or "cuda" (bfloat16); by default where the network is.
+        device: "cpu" or "cuda"; by default where the network is.
+        precision: Of the backbone: "auto" is float32 on a CPU and bf16 on a GPU.
         backend: What computes: "torch", or another runtime for a CPU such as "openvino", which is
             used only if a test run succeeds; int8 is calibrated on the first photos.
         max_pixels: Larger photos are skipped.
@@ -50,6 +53,7 @@ class Settings:
         default="pillow", metadata=_UNIMPORTANT | {"chosen": False}
     )
     device: str = field(default="cpu", metadata=_UNIMPORTANT)
+    precision: Literal["auto", "float32", "bf16"] = field(default="auto", metadata=_UNIMPORTANT)
     backend: str = "torch"
     max_pixels: int = field(default=MAX_PIXELS, metadata=_PASSING)
     least_side: int = field(default=1, metadata=_INTERNAL)
@@ -71,6 +75,13 @@ class Settings:
         given |= {"least_side": net.backbone.least_side, "square": net.config.square}
         given["scales"] = tuple(given.get("scales", net.config.scales))
         return cls(**{"size": net.config.size, **given})
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """Of the backbone; None where the device decides."""
+        import torch
+
+        return {"float32": torch.float32, "bf16": torch.bfloat16}.get(self.precision)
 
     def decode(self, photo: Source, box: Box | None = None) -> DecodedImage:
         """A photo as the network takes it: upright, cut to the box, reduced.

@@ -145,16 +145,17 @@ def open_collection(
         database = open_rows(first, NAMES[1], "`features=`")
         queries = open_rows(second, NAMES[0], "`features=`")
     else:
-        database, queries = _describe_truth(str(what), truth, describe, settings.root)
+        database, queries = _describe_truth(str(what), truth, describe, settings)
     return DescribedSet(database, queries, distractors, truth)
 
 
 def _describe_truth(
-    what: str, truth: GroundTruth, describe: PhotoDescriber | None, root: str | Path | None
+    what: str, truth: GroundTruth, describe: PhotoDescriber | None, settings: EvaluationSettings
 ) -> tuple[DescribedPhotos, DescribedPhotos]:
     if describe is None:
         raise SolarError(f"Evaluating {what} needs a `model=`, or `features=` computed by one.")
-    database, queries, boxes = truth_photos(what, truth, root)
+    orient = not settings.published
+    database, queries, boxes = truth_photos(what, truth, settings.root, orient=orient)
     found = (
         DescribedPhotos(describe(database, {}), NAMES[1], database),
         DescribedPhotos(describe(queries, boxes), NAMES[0], queries),

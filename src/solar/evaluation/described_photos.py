@@ -173,7 +173,8 @@ def how_described(describe: PhotoDescriber | None, settings: EvaluationSettings)
     config = describe.model.config
     scales = len(config.scales if settings.scales is None else settings.scales)
     size = config.size if settings.size is None else settings.size
-    return f"longest side {size} px, {scales} scale{'s' * (scales != 1)}"
+    published = ", stored pixels, float32" if settings.published else ""
+    return f"longest side {size} px, {scales} scale{'s' * (scales != 1)}{published}"
 
 
 def needs_model(what: str | Path | None, settings: EvaluationSettings) -> bool:
@@ -228,12 +229,11 @@ class ModelDescriber:
                 photos,
                 self.place(photos, boxes),
                 model=self.model,
-                size=self.settings.size,
-                scales=self.settings.scales,
                 boxes=boxes,
                 backend=self.settings.backend or "torch",
                 dtype="float16" if self.settings.compress == "fp16" else "float32",
                 progress=self.settings.progress,
+                **self.settings.describing,
             )
 
     def place(self, photos: Photos, boxes: Mapping[str, Box]) -> Path:
@@ -243,6 +243,7 @@ class ModelDescriber:
         model = [self.fingerprint, self.model.source]
         settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
         places = [str(place) for place in photos.places]
-        how = (self.settings.backend or "torch", self.settings.compress == "fp16")
+        half, published = self.settings.compress == "fp16", self.settings.published
+        how = (self.settings.backend or "torch", half, published)
         key = json.dumps([*settings, places, dict(boxes), *how])
         return Path(self.settings.cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from solar.errors import SolarError
 
@@ -49,6 +49,8 @@ class EvaluationSettings:
         progress: Called with the step, what is done, and the total.
         backend: CPU backend, as for `solar.extract`; default: torch.
         compress: `none`, or `fp16` to round embeddings to float16.
+        published: As the published code does it: stored pixels (no EXIF orientation), decoded by
+            Pillow, and float32 on a GPU, too.
         method: `global`, one embedding per photo, or `asmk`: rank by ASMK* with local features
             instead of a model.
         local_features: For ASMK: what `solar.match` takes as a model; default: rootsift.
@@ -81,6 +83,7 @@ class EvaluationSettings:
     progress: Progress | None = None
     backend: str | None = None
     compress: str | None = None
+    published: bool = False
     method: Literal["global", "asmk"] = "global"
     local_features: str | Path | None = None
     codebook: str | Path | None = None
@@ -104,9 +107,18 @@ class EvaluationSettings:
             for name in names:
                 if needed and getattr(self, name) != defaults[name]:
                     raise SolarError(f"`{name}=` needs `{needed}`.")
+        if self.published and self.backend not in (None, "torch"):
+            raise SolarError("`published=` computes with torch: leave out `backend=`.")
         for name in ("radius", "frames", "depth"):
             if (getattr(self, name) or 0) < 0:
                 raise SolarError(f"`{name}=` must not be negative.")
+
+    @property
+    def describing(self) -> dict[str, Any]:
+        """Fields of `solar.describe.Settings`."""
+        how: dict[str, Any] = {"size": self.size, "scales": self.scales}
+        as_published = {"orient": False, "mode": "exact", "precision": "float32"}
+        return how | as_published if self.published else how
 
     @contextmanager
     def caching(self) -> Iterator[EvaluationSettings]:

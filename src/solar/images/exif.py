@@ -9,13 +9,16 @@ import math
 import struct
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image
 
+from solar.images.boxes import Box
 from solar.images.opening import Source, opened
+
+N = TypeVar("N", int, float)
 
 Position: TypeAlias = tuple[float, float]
 """Latitude and longitude in degrees (WGS 84), north and east positive."""
@@ -65,9 +68,18 @@ def turned(image: Image.Image, orientation: int) -> Image.Image:
     return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
 
 
+def upright_box(photo: Source, box: Box) -> Box:
+    """Take a box of a photo's pixels as they are stored to the upright photo."""
+    with opened(photo) as image:
+        orientation = orientation_of(image)
+        upright = upright_size(image, orientation)
+    # The way back is that of the opposite turn.
+    return stored_box(box, {6: 8, 8: 6}.get(orientation, orientation), upright)
+
+
 def stored_box(
-    box: tuple[int, int, int, int], orientation: int, stored: tuple[int, int]
-) -> tuple[int, int, int, int]:
+    box: tuple[N, N, N, N], orientation: int, stored: tuple[int, int]
+) -> tuple[N, N, N, N]:
     """Take a box of the upright photo to the pixels as they are stored."""
     x1, y1, x2, y2 = box
     width, height = stored

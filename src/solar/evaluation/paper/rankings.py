@@ -20,6 +20,7 @@ from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.evaluation.table_text import Table, number
 from solar.images import Box
+from solar.images.exif import upright_box
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
@@ -99,7 +100,7 @@ def rankings(
             Ranking(
                 query,
                 _query_picture(any_set, number, query),
-                None if any_set.truth is None else any_set.truth.queries[number].box,
+                _query_box(any_set, number, query),
                 level,
                 tuple(
                     Listed(name, float(measured[name][number]), lists[name][place])
@@ -172,6 +173,13 @@ def _query_picture(described: DescribedSet, number: int, query: str) -> Picture:
         return described.database.picture(query)
     photos = described.queries.photos  # by number: a photo may be asked for twice
     return None if photos is None else photos.read(number)
+
+
+def _query_box(described: DescribedSet, number: int, query: str) -> Box | None:
+    """The box in the upright photo, which is how it is shown."""
+    box = None if described.truth is None else described.truth.queries[number].box
+    picture = _query_picture(described, number, query)
+    return box if box is None or picture is None else upright_box(picture, box)
 
 
 def _photo(described: DescribedSet, row: int) -> tuple[str, Picture]:

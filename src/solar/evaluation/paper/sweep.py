@@ -107,10 +107,9 @@ class _Together:
                     photos,
                     [one.place(photos, boxes) for one in self.each],
                     [one.model for one in self.each],
-                    size=settings.size,
-                    scales=settings.scales,
                     boxes=boxes,
                     progress=settings.progress,
+                    **settings.describing,
                 )
         return Store.open(self.each[self.which].place(photos, boxes))
 

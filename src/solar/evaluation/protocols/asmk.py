@@ -172,6 +172,7 @@ def _refuse(settings: EvaluationSettings) -> None:
         ("features", settings.features is not None),
         ("protocol", settings.protocol is not None),
         ("scales", settings.scales is not None),
+        ("published", settings.published),
         ("compress", settings.compress == "fp16"),
         ("backend", settings.backend not in (None, "torch")),
     ):

@@ -24,6 +24,7 @@ from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Box, Photos
+from solar.images.exif import upright_box
 
 
 def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | None:
@@ -40,9 +41,13 @@ def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | 
 
 
 def truth_photos(
-    what: str, truth: GroundTruth, root: str | Path | None
+    what: str, truth: GroundTruth, root: str | Path | None, *, orient: bool = True
 ) -> tuple[Photos, Photos, Mapping[str, Box]]:
-    """The database, the queries, and the boxes of these; a SolarError if a photo is missing."""
+    """The database, the queries, and the boxes of these; a SolarError if a photo is missing.
+
+    The ground truth's boxes are in pixels as they are stored; `orient` takes them to the upright
+    photo.
+    """
     folders = photo_folders(
         what if what in GROUND_TRUTHS else "", truth.path.parent if root is None else root
     )
@@ -52,7 +57,11 @@ def truth_photos(
     # Two queries may be parts of one photo, so a query's name needs its number.
     names = tuple(f"{number}/{query.photo}" for number, query in enumerate(truth.queries))
     queries = Photos(names, tuple(places[query.photo] for query in truth.queries))
-    boxes = {n: q.box for n, q in zip(names, truth.queries, strict=True) if q.box is not None}
+    boxes = {
+        names[number]: upright_box(queries.read(number), query.box) if orient else query.box
+        for number, query in enumerate(truth.queries)
+        if query.box is not None
+    }
     return database, queries, boxes
 
 

@@ -35,7 +35,10 @@ def test_json(home: Path) -> None:
         *("--box", "20,10,150,110", "--size", 128),
     )
     found = json.loads(done.stdout)
-    assert set(found) == {"score", "shift", "pairs"}
+    assert set(found) == {"score", "sum", "a", "b", "shift", "pairs"}
+    assert found["sum"] == pytest.approx(found["score"], abs=1e-6)
+    for heat in (found["a"], found["b"]):
+        assert sum(map(sum, heat)) == pytest.approx(found["score"], abs=1e-6)
     assert all(set(pair) == {"a", "b", "value"} for pair in found["pairs"])
 
 

@@ -229,6 +229,13 @@ def test_a_failed_creation_leaves_no_index(engine_address) -> None:
         Index.open(engine_address("failed"))
 
 
+def test_scores_are_cosines_whatever_the_length_of_a_query(filled: Index) -> None:
+    [best] = filled.search(unit(0, 1)[0], 1)
+    _, own = filled.engine.lookup([best.path])[best.path]
+    [hit] = filled.search(7 * own, 1)
+    assert 1 - 1e-6 <= hit.score <= 1
+
+
 def test_vectors_that_do_not_fit_are_refused(filled: Index) -> None:
     with pytest.raises(SolarError, match="length 16"):
         filled.add(np.eye(8), list("abcdefgh"))
@@ -236,6 +243,8 @@ def test_vectors_that_do_not_fit_are_refused(filled: Index) -> None:
         filled.search(np.ones(8))
     with pytest.raises(SolarError, match="finite"):
         filled.add(np.full((1, DIM), np.inf), ["a"])
+    with pytest.raises(SolarError, match=r"a\.jpg has a norm of 2"):
+        filled.add(2 * unit(0, 1), ["a.jpg"])
     with pytest.raises(SolarError, match="is not valid UTF-8"):
         filled.add(unit(0, 1), ["\udcff.jpg"])
     assert len(filled) == len(PHOTOS)

@@ -25,7 +25,7 @@ def model() -> RetrievalNet:
 
 @pytest.fixture(scope="module")
 def exported(model: RetrievalNet, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return export_onnx(model, tmp_path_factory.mktemp("export") / "model.onnx")
+    return export_onnx(model, tmp_path_factory.mktemp("export") / "model.onnx", scales=(1,))
 
 
 def run(path: Path, name: str, batch: torch.Tensor) -> np.ndarray[Any, Any]:
@@ -73,7 +73,7 @@ def test_multiscale_onnx_equals_torch(tmp_path: Path, whitening: bool) -> None:
         "alexnet", whitening=whitening, scales=scales, adaptation=24 if whitening else None
     )
     model = drawn_retrieval(config)
-    path = export_onnx(model, tmp_path / "model.onnx", multiscale=True)
+    path = export_onnx(model, tmp_path / "model.onnx")
     images = torch.randn(2, 3, 97, 75, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         theirs = model.multiscale(images).numpy()

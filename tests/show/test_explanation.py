@@ -91,6 +91,9 @@ def test_pairs_are_mutual_alike_and_strong(monkeypatch: pytest.MonkeyPatch) -> N
     apart = regular([[[1, 9, 0]]], (10, 10)), regular([[[9, 1, 0]]], (10, 10))
     assert Explanation(*apart).score == 18
     assert Explanation(*apart).pairs() == []
+    # One that adds hardly more than any two regions do is chance.
+    faint = Explanation(regular(0.01 * a.vectors, (30, 20)), regular(0.01 * b.vectors, (40, 20)))
+    assert faint.pairs() == []
 
 
 def test_a_picture_of_a_heat_map_keeps_its_sum_and_its_place() -> None:

@@ -268,6 +268,7 @@ def test_removed_photos_do_not_crowd_out_others(folder: Path) -> None:
     vectors = unit(0, 2000)
     vectors[:600] = query + 0.01 * unit(1, 600)
     vectors[600] = query + 0.5 * unit(6, 1)[0]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     index = Index.create(folder, vectors, names(2000), compress="pq")
     index.remove(names(600))
     assert index.search(query, 1)[0].path == "600.jpg"

@@ -6,8 +6,9 @@ import typer
 
 from solar.cli.completion import any_models
 from solar.cli.help import Commands
-from solar.cli.options import Output
+from solar.cli.options import Output, Scales, parse_scales
 from solar.cli.printing import check_suffix, say
+from solar.errors import SolarError
 
 app = Commands(help="Export a network to ONNX or torch.export.")
 
@@ -27,19 +28,21 @@ _Model = Annotated[
 def onnx(
     model: _Model,
     output: Output,
-    multiscale: bool = False,
+    scales: Scales = None,
 ) -> None:
-    """Write ONNX: normalised photos of any size in, unit vectors output.
-
-    Options:
-        multiscale: Include the model's scales and their average.
-    """
-    from solar.models import load
+    """Write ONNX: normalised photos of any size in, unit vectors output, as an index has them."""
+    from solar.models import RetrievalNet, load
     from solar.models.export import export_onnx
 
     check_suffix(output, [".onnx"])
-    export_onnx(load(model, device="cpu"), output, multiscale=multiscale)
-    say(f"{model} → {output}")
+    net, chosen = load(model, device="cpu"), parse_scales(scales)
+    if isinstance(net, RetrievalNet):
+        chosen = chosen or net.config.scales
+    elif chosen:
+        raise SolarError(f"{model} describes patches at one scale: leave out --scales.")
+    export_onnx(net, output, scales=chosen)
+    averaged = ", ".join(f"{scale:.4g}" for scale in chosen or ())
+    say(f"{model} → {output}" + (f" (scales averaged: {averaged})" if averaged else ""))
 
 
 @app.command("torch", epilog="Example: solar export torch solar-r101 -o solar-r101.pt2")

@@ -33,7 +33,7 @@ def why(
         b: Another photo, such as a search result.
         compare_attention: Add a second row without second-order attention.
     """
-    from solar.show.explanation import explain
+    from solar.show.explanation import NOTHING, explain
 
     check_suffix(output)
     found = explain(
@@ -54,6 +54,9 @@ def why(
     show(f"similarity {found.score:.4f}")
     if found.plain is not None:
         show(f"without second-order attention {found.plain.score:.4f}")
-    for pair in found.pairs():
+    pairs = found.pairs()
+    if not pairs:
+        show(NOTHING)
+    for pair in pairs:
         (ax, ay), (bx, by) = pair.a, pair.b
         show(f"{pair.value:+.5f}  {ax:.0f},{ay:.0f} in A with {bx:.0f},{by:.0f} in B")

@@ -180,7 +180,7 @@ def _prepare(model: Model, name: str, trial: Trial, threads: int) -> "tuple[Path
         stem = f"{fingerprint(model)[:20]}-{__version__}"
         file = folder / f"{stem}.onnx"
         if not file.exists():
-            export_onnx(model, file)
+            export_onnx(model, file, scales=(1,))
         if name == runtime:
             return file, tried_out(model, runtime, file, trial.inputs, FLOAT32_COSINE, threads)
         # ONNX Runtime finds the ranges, in this process, so it must not die of that.

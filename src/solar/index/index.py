@@ -117,7 +117,7 @@ class Index(PhotoIndex):
 
         Args:
             address: A new folder, or `milvus://host:port/collection`.
-            source: A finished store, or vectors (n, dim).
+            source: A finished store, or unit vectors (n, dim).
             photos: Their paths, or all that is known of them; a store knows its own.
             spec: How the vectors were made; a store knows that too.
             roots: Where the photos are, `Roots.at("photos/")` for example; a store knows its own.
@@ -126,8 +126,8 @@ class Index(PhotoIndex):
                 of `solar.storage.milvus.engine.create`.
 
         Raises:
-            SolarError: The address is taken or cannot be written, or photos and vectors do not fit
-                together.
+            SolarError: The address is taken or cannot be written, photos and vectors do not fit
+                together, or a vector's norm is not 1.
         """
         named = roots
         if isinstance(source, Store):
@@ -292,7 +292,7 @@ class Index(PhotoIndex):
         conditions = parse_where(options.get("where"))
         first, last = (
             [
-                Hit(photo.path, float(row @ vector))
+                Hit(photo.path, min(float(row @ vector), 1.0))
                 for photo, row in self.engine.lookup(sorted(paths)).values()
                 if all(condition.holds(photo) for condition in conditions)
             ]
@@ -402,7 +402,9 @@ class Index(PhotoIndex):
             )
         if not np.isfinite(queries).all():
             raise SolarError("The query holds numbers that are not finite: describe it again.")
-        return queries
+        norms = np.linalg.norm(queries, axis=1, keepdims=True)
+        off = np.abs(norms - 1) > 1e-4  # its direction counts, or scores would not be cosines
+        return np.where(off, queries / np.maximum(norms, 1e-12), queries).astype(np.float32)
 
     def _refuse_other(self, spec: DescriptorSpec) -> None:
         ours = self.spec

@@ -5,7 +5,7 @@ import importlib.util
 import json
 import logging
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,22 +73,24 @@ def convert(
     return destination
 
 
-def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> Path:
+def export_onnx(model: Model, path: str | Path, *, scales: Sequence[float] | None = None) -> Path:
     """Write a network as an ONNX file, batch norms folded into the convolutions.
 
     A retrieval network takes `images` (batch, 3, height, width), float32 and normalised with its
     mean and standard deviation, a patch network `patches` (batch, 1, 32, 32); batch, height and
-    width are left open. Out come `descriptors` (batch, dim) of unit norm. With `multiscale` a
-    retrieval network's scales, their average and post-whitening are in the file too. Its metadata
-    holds `solar.config` (JSON: mean, std, scales and so on) and `solar.fingerprint`.
+    width are left open. Out come `descriptors` (batch, dim) of unit norm, averaged over `scales`:
+    by default the network's own, as an index has them; (1,) writes the network as it is called. The
+    file's metadata holds `solar.config` (JSON: mean, std and so on), `solar.scales` and
+    `solar.fingerprint`.
     A SolarError if a package is missing, or the pooling or the backbone needs fixed sizes. What is
     exported of a backbone of `transformers` is compared with the network at another size first.
     """
     require("onnx", "onnxscript", purpose="Exporting to ONNX")
     name, example, dynamic = _inputs(model)
     network: nn.Module = copy.deepcopy(model).cpu().eval()
-    if multiscale:
-        network = _MultiScale(network)
+    if isinstance(network, RetrievalNet):
+        scales = tuple(network.config.scales if scales is None else scales)
+        network = network if scales == (1,) else _MultiScale(network, scales)
     with _quiet(), open_sizes(), _failures_told(model):
         program = torch.onnx.export(
             network,
@@ -101,7 +103,7 @@ def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> 
             verbose=False,
         )
     assert program is not None
-    facts = _facts(model) | {"multiscale": json.dumps(multiscale)}
+    facts = _facts(model) | {"scales": json.dumps(scales)}
     program.model.metadata_props.update({f"solar.{key}": text for key, text in facts.items()})
     with replacing(path) as temporary:
         program.save(temporary, external_data=False)
@@ -197,14 +199,12 @@ def require(*packages: str, purpose: str) -> None:
 
 
 class _MultiScale(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: RetrievalNet, scales: Sequence[float]) -> None:
         super().__init__()
-        if not isinstance(model, RetrievalNet):
-            raise SolarError("Only a network that describes photos has several scales.")
-        self.model = model
+        self.model, self.scales = model, scales
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.model.multiscale(images)
+        return self.model.multiscale(images, self.scales)
 
 
 def _inputs(model: Model) -> tuple[str, Tensor, dict[int, str]]:

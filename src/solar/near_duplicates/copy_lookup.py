@@ -139,7 +139,7 @@ class CopyFinder:
         nearest = _best(self._shapes @ shape, ALIKE)
         names = list(dict.fromkeys([*scores, *(self._names[row] for row in nearest)]))
         more = self._engine.lookup([name for name in names if name not in scores])
-        scores |= {name: float(row @ vector) for name, (_, row) in more.items()}
+        scores |= {name: min(float(row @ vector), 1.0) for name, (_, row) in more.items()}
         known: list[_Candidate] = [
             (name, None, self._small.pixels([self._rows[name]])[0], scores[name])
             for name in names
@@ -150,7 +150,7 @@ class CopyFinder:
     def _noted_candidates(self, shape: Vectors, vector: Vectors) -> list[_Candidate]:
         if not self._noted:
             return []
-        scores = self._noted_vectors.rows @ vector
+        scores = np.minimum(self._noted_vectors.rows @ vector, 1)
         alike = self._noted_shapes.rows @ shape
         rows = dict.fromkeys([*_best(scores, _NEIGHBOURS), *_best(alike, ALIKE)])
         return [(*self._noted[row], float(scores[row])) for row in rows]

@@ -280,7 +280,8 @@ def _most_probable(
         new = [hit.path for hit in hits[:top] if hit.path not in evidence]
         evidence |= verifier.matched(queries, new)
         unknown = engine.lookup([hit.path for hit in hits if hit.path not in similar])
-        similar |= {path: float(row @ results.vector) for path, (_, row) in unknown.items()}
+        own = {path: float(row @ results.vector) for path, (_, row) in unknown.items()}
+        similar |= {path: min(score, 1.0) for path, score in own.items()}
     rated = [
         replace(
             _matched(Hit(hit.path, similar.get(hit.path, hit.score)), evidence.get(hit.path)),

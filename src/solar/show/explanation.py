@@ -34,9 +34,14 @@ Side = Literal["a", "b"]
 PAIRS = 10
 """How many of the strongest pairs of regions pictures show."""
 
+NOTHING = "no regions in common"
+"""What is said where there are no such pairs."""
+
 _SHOWN = 1024  # pixels of the longer side of a photo in a picture
 _ALIKE = 0.5  # minimum cosine of a pair: a large product may also come from two long vectors
 _FAINT = 0.1  # minimum of what a pair adds, relative to the strongest
+# And relative to an average pair of a photo and itself: two empty skies reach 10.
+_CLEAR = 15.0
 _BRIGHT = 0.99  # colours are full from this quantile on: a few pixels add far more than all others
 _BLOCK = 1 << 22  # pairs of regions compared together: 16 MB
 
@@ -111,14 +116,16 @@ class Explanation:
     def pairs(self, count: int = PAIRS) -> list[RegionPair]:
         """Mutually best pairs of regions, strongest first.
 
-        Only those with a cosine of at least 0.5 that add at least a tenth of what the first does.
+        Only those with a cosine of at least 0.5 that add at least a tenth of what the first does,
+        and 15 times what a pair adds on average where both photos are the same one.
         """
         dim = self.a.vectors.shape[-1]
         first, second = (one.vectors.reshape(-1, dim) for one in (self.a, self.b))
         best_a, best_b, value_a = best_pairs(first, second)
         own = np.arange(len(first))
         lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)[best_a]
-        enough = np.maximum(_ALIKE * lengths, _FAINT * max(float(value_a.max()), 0.0))
+        least = max(_FAINT * float(value_a.max()), _CLEAR / (len(first) * len(second)))
+        enough = np.maximum(_ALIKE * lengths, least)
         mutual = own[(best_b[best_a] == own) & (value_a > enough)]
         strongest = mutual[np.argsort(-value_a[mutual], kind="stable")][:count]
         middles_a, middles_b = (middles(one) for one in (self.a, self.b))
@@ -129,8 +136,9 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """What `solar why --json` prints."""
-        pairs = [pair._asdict() for pair in self.pairs()]
-        facts = {"score": self.score, "shift": self.shift, "pairs": pairs}
+        heats = {"a": self.heat_a.tolist(), "b": self.heat_b.tolist()}
+        facts = {"score": self.score, "sum": float(self.heat_a.sum(dtype=np.float64)), **heats}
+        facts |= {"shift": self.shift, "pairs": [pair._asdict() for pair in self.pairs()]}
         return facts | ({"score_without_attention": self.plain.score} if self.plain else {})
 
     def figure(self, *, height: int = 480, opacity: float = 0.75) -> Image.Image:
@@ -223,8 +231,8 @@ def _row(why: Explanation, title: str, height: int, opacity: float, text: int) -
     row = Image.new("RGB", (drawn[0].width + gap + drawn[1].width, top + height), PAPER)
     row.paste(drawn[0], (0, top))
     row.paste(drawn[1], (drawn[0].width + gap, top))
-    _caption(row, f"{title} {why.score:.3f}", text)
     pairs = why.pairs()
+    _caption(row, f"{title} {why.score:.3f}" + ("" if pairs else f", {NOTHING}"), text)
     if not pairs:
         return row
     scales = [height / one.size[1] for one in (why.a, why.b)]

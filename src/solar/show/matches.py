@@ -66,6 +66,9 @@ def _row(
     row.paste(pale(left[0]), (0, top))
     row.paste(pale(right[0]), (left[0].width + gap, top))
     name, result = caption(matches)
+    if not matches.same_scene:
+        agree = f"{matches.inliers.sum()} of {len(matches.pairs)} matches agree"
+        result = f"nothing to draw: {agree}, {matches.threshold} are needed"
     name = short(name, max(width // 3, 1), text)
     write(row, (0, text // 4), name, text, INK)
     room = width - wide(name, text) - text

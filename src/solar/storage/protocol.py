@@ -11,6 +11,8 @@ from solar.images import Roots, Stamp
 from solar.storage.conditions import Where
 from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
 
+_ROUNDED = 0.01  # numbers rounded to 16 or 8 bits change a norm by less
+
 
 class NoIndexError(SolarError):
     """There is no index at an address."""
@@ -95,7 +97,8 @@ def validated(
 ) -> tuple[Sequence[Photo], Vectors]:
     """Photos and vectors for an engine: of two photos with one path, the later.
 
-    A SolarError if shapes do not fit each other or `where`, or a vector is not finite.
+    A SolarError if shapes do not fit each other or `where`, or a vector is not of unit norm: scores
+    would not be cosines.
     """
     if vectors.shape != (len(photos), dim):
         raise SolarError(
@@ -106,6 +109,13 @@ def validated(
     if not sound.all():
         path = photos[int(sound.argmin())].path
         raise SolarError(f"The vector of {path} is not finite: describe the photo again.")
+    norms = np.linalg.norm(vectors, axis=1)
+    if len(norms) and (off := np.abs(norms - 1)).max() > _ROUNDED:
+        worst = int(off.argmax())
+        raise SolarError(
+            f"The vector of {photos[worst].path} has a norm of {norms[worst]:.4g}: {where} takes "
+            "vectors of norm 1, so divide each by its norm."
+        )
     last = {photo.path: number for number, photo in enumerate(photos)}
     if len(last) == len(photos):
         return photos, vectors

@@ -128,7 +128,9 @@ class MilvusEngine:
                 search_params={"metric_type": "IP", "params": self.options.search_params(k)},
                 consistency_level=self.options.consistency,
             )
-            found += [[Hit(str(hit.id), float(hit.distance)) for hit in hits] for hits in answer]
+            found += [
+                [Hit(str(hit.id), min(float(hit.distance), 1.0)) for hit in hits] for hits in answer
+            ]
         return found
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:

@@ -19,9 +19,10 @@ GROUPS = [
         "copy",
         (
             DuplicatePhoto(
-                "a/塔, 1.jpg", 640, 480, 81234, "2020-05-01T10:11:12", 41.2, True, "best"
+                *("a/塔, 1.jpg", 640, 480, 81234, "2020-05-01T10:11:12", "2020-05-02T10:11:12"),
+                why="best",
             ),
-            DuplicatePhoto("b.jpg", 320, 240, 20000, None, 30.0, False, "resized"),
+            DuplicatePhoto("b.jpg", 320, 240, 20000, None, None, False, "resized"),
         ),
         (Relation(0, 1, "copy", "resized", 0.97, EYE, (1.0, 0.98), 0.021, None, "because"),),
     ),

@@ -38,7 +38,7 @@ def drawn_group(kind: str, names: Sequence[str]) -> DuplicateGroup:
     copies = kind in ("exact", "copy", "crop")
     photos = tuple(
         DuplicatePhoto(
-            *(name, 240, 180, 20_000 - 3_000 * place, "2019-07-14T18:30:00", 41.2 - place),
+            *(name, 240, 180, 20_000 - 3_000 * place, "2019-07-14T18:30:00"),
             keep=not copies or place == 0,
             why="most pixels (240×180), 20 kB" if place == 0 else f"{17 - 3 * place} kB",
         )

@@ -21,6 +21,7 @@ def duplicates(
     html: options.Html = None,
     kinds: str = "exact,copy,crop,burst,place",
     new: bool = False,
+    keep: Annotated[str, typer.Option(metavar="RULE")] = "evidence",
     listed: Annotated[Listed | None, typer.Option("--print")] = None,
     null: Annotated[bool, typer.Option("--null", "-0")] = False,
     k: options.Nearest = 20,
@@ -34,7 +35,8 @@ def duplicates(
 ) -> None:
     """Group copies, crops, bursts and photos of one place.
 
-    Each group says which photo to keep and why. Nothing is deleted or moved.
+    Each group says which photo to keep and why, or that nothing tells which one.
+    Nothing is deleted or moved.
     The report is JSON with one group per line: duplicates.json, or for an index
     photos.duplicates.json beside photos.solar, where `solar serve` finds it (with
     --new photos.duplicates-new.json). Run it again to resume.
@@ -42,7 +44,8 @@ def duplicates(
     Options:
         kinds: Kinds of groups to report, separated by commas.
         new: Only report photos added to the index since the last report.
-        listed: Print the paths of the copies to keep or to drop, for other tools.
+        keep: What to keep of copies: by evidence, or first the oldest, the largest, or folder:A,B.
+        listed: Print the paths of the copies to drop, or of the others, for other tools.
         null: With --print, end paths with NUL, for xargs -0.
     """
     from solar.index.sources import working_folder
@@ -51,7 +54,7 @@ def duplicates(
 
     wanted = options.words(kinds)
     assert min_score is not None
-    settings = job.DuplicateSettings(wanted, k, min_score, new)
+    settings = job.DuplicateSettings(wanted, k, min_score, new, keep)
     job.refuse_new(source, settings)
     output = output or printing.default_place(source, "duplicates-new" if new else "duplicates")
     refuse_places({"the report": output, "the table": csv, "the page": html})
@@ -73,9 +76,9 @@ def duplicates(
     if json:
         rows = []
         for group in report:
-            keep = group.keep if group.kind in COPIES else None
+            kept = group.keep if group.kind in COPIES else None
             names = [photo.name for photo in group.photos]
-            rows.append({"kind": group.kind, "photos": names, "keep": keep})
+            rows.append({"kind": group.kind, "photos": names, "keep": kept})
         printing.print_json(rows)
         return
     counts = Counter(group.kind for group in report)
@@ -92,5 +95,7 @@ def duplicates(
     if listed:
         end = "\0" if null else "\n"
         for group in report:
-            for name in getattr(group, listed) if group.kind in COPIES else ():
-                typer.echo((report.roots.absolute(name) or name) + end, nl=False)
+            for photo in group.photos if group.kind in COPIES else ():
+                if (photo.keep is False) == (listed == "rest"):
+                    path = report.roots.absolute(photo.name) or photo.name
+                    typer.echo(path + end, nl=False)

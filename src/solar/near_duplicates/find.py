@@ -36,7 +36,7 @@ from solar.index.embeddings import (
     working,
 )
 from solar.near_duplicates.candidates import DuplicateCandidates, candidates
-from solar.near_duplicates.groups import groups_of, photo_facts
+from solar.near_duplicates.groups import groups_of, keep_rule, photo_facts
 from solar.near_duplicates.relation import SETTINGS, PhotoComparer
 from solar.near_duplicates.report import (
     KINDS,
@@ -63,12 +63,15 @@ class DuplicateSettings:
         k: Number of nearest neighbours to compare each photo with.
         min_score: Minimum cosine similarity of two photos of one place.
         new: Only groups with photos that were added to the index since the last time.
+        keep: What to keep of copies: by `evidence`, or first the `oldest`, the `largest`, or those
+            in `folder:A,B`, in order of preference.
     """
 
     kinds: Sequence[str] = KINDS
     k: int = 20
     min_score: float = 0.7
     new: bool = False
+    keep: str = "evidence"
 
     def __post_init__(self) -> None:
         for kind in self.kinds:
@@ -79,6 +82,7 @@ class DuplicateSettings:
         if self.k < 1:
             raise SolarError("Duplicates need neighbours: k must be 1 or more.")
         refuse_score(self.min_score)
+        keep_rule(self.keep)
 
 
 def duplicates(
@@ -166,7 +170,7 @@ def _groups(
         except SolarError:
             return DuplicatePhoto(name, *small.size(row), 0)
 
-    yield from groups_of(related, settings.kinds, facts)
+    yield from groups_of(related, settings.kinds, facts, keep_rule(settings.keep))
     _note_seen(photos.local, small.keys)
 
 

@@ -52,6 +52,11 @@ def laid_photo(image: Image.Image, way: int) -> Image.Image:
     return Image.fromarray(np.rot90(pixels[:, ::-1] if way >= 4 else pixels, way % 4))
 
 
+def opposite(way: int) -> int:
+    """The way that undoes another: mirrors undo themselves."""
+    return way if way >= 4 else -way % 4
+
+
 def way_matrix(way: int) -> npt.NDArray[np.float64]:
     """3×3: where laying a photo so moves its points, in coordinates whose sides count as 1."""
     matrix = np.eye(3)

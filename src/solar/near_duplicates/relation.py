@@ -23,12 +23,13 @@ from PIL import Image
 from solar.arrays import Doubles, Floats
 from solar.errors import SolarError
 from solar.files import reading
-from solar.images import load, read_image
+from solar.images import load
 from solar.images.exif import orientation_of, taken, turned
 from solar.images.opening import Source, opened
 from solar.local.features import LocalFeatures
 from solar.matching.match import estimate, mutual_matches
 from solar.near_duplicates.axis_mapping import fit_axes, tilted
+from solar.near_duplicates.evidence import FileTraces, Verdict, detail_verdict, whole_verdict
 from solar.near_duplicates.orb_prefilter import VOTES, Corners, corners, votes
 from solar.near_duplicates.orientations import WAYS, WORDS, laid_photo, way_matrix
 from solar.near_duplicates.pixel_compare import Agreement, Region, agreement, is_frame
@@ -142,19 +143,21 @@ def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
     found = agreement(a.picture, picture, *whole)
     if not found.same:
         return None
-    mapping = np.linalg.inv(way_matrix(way)).astype(np.float64)
-    exact = way == 0 and a.size == b.size and found.difference < 0.01 and _equal(a, b)
+    mapping = _stored(np.linalg.inv(way_matrix(way)).astype(np.float64))
+    first, second = (FileTraces.of(one.source) for one in (a, b))
+    exact = way == 0 and a.size == b.size and found.difference < 0.01 and _equal(first, second)
+    better, because = whole_verdict(first, second, way, exact=exact)
     kind = "exact" if exact else "copy"
-    relation = Relation(0, 1, kind, mapping=_stored(mapping), difference=found.difference)
-    return _told(a, b, relation, way, found)
+    relation = Relation(0, 1, kind, mapping=mapping, difference=found.difference)
+    return _told(a, b, replace(relation, better=better, because=because), way, found)
 
 
-def _equal(a: ComparedPhoto, b: ComparedPhoto) -> bool:
+def _equal(a: FileTraces, b: FileTraces) -> bool:
     """Whether two files show exactly the same: colours, alpha, and every frame."""
     if _is_sequence(a.source) or _is_sequence(b.source):
         data = _file_bytes(a.source)
         return data is not None and data == _file_bytes(b.source)
-    x, y = (np.asarray(read_image(one.source)) for one in (a, b))
+    x, y = (np.asarray(one.upright) for one in (a, b))
     return np.array_equal(x, y) and np.array_equal(_alpha(a.source), _alpha(b.source))
 
 
@@ -214,7 +217,34 @@ def _cut_out(a: ComparedPhoto, b: ComparedPhoto, mapping: Doubles, points: int) 
     whole = [share >= WHOLE for share in covers]
     kind = "copy" if all(one or two for one, two in zip(whole, framed, strict=True)) else "crop"
     relation = Relation(0, 1, kind, "", None, _stored(mapping), covers, found.difference, points)
+    better, because = _larger(a, b, relation, way, overlap)
+    relation = replace(relation, better=better, because=because)
     return _told(a, b, relation, way, found, framed=any(framed))
+
+
+def _larger(
+    a: ComparedPhoto,
+    b: ComparedPhoto,
+    relation: Relation,
+    way: int,
+    overlap: tuple[tuple[float, ...], tuple[float, ...]],
+) -> Verdict:
+    """Which one to keep of a photo and its part or its frame; none if the other shows finer."""
+    first, second = relation.covers
+    if relation.kind == "copy":
+        better, why = "a" if first > second else "b", "without a frame"
+    elif relation.within[0] != relation.within[1]:
+        better, why = "b" if relation.within[0] else "a", "the whole photo"
+    else:
+        return "", ""
+    sizes = a.size, b.size[::-1] if way % 2 else b.size
+    in_a, in_b = (
+        Region(*(edge * size[n % 2] for n, edge in enumerate(part)))
+        for part, size in zip(overlap, sizes, strict=True)
+    )
+    first_file, second_file = (FileTraces.of(one.source) for one in (a, b))
+    finer, _ = detail_verdict(first_file, second_file, way, in_a, in_b)
+    return (better, why) if finer in ("", better) else ("", "")
 
 
 def _same_place(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
@@ -260,7 +290,8 @@ def _told(
         done += ["something lies over it"] if found.covered else []
         done = done or ["re-encoded"]
     if relation.kind in ("burst", "place"):
-        done = ["the same moment" if relation.kind == "burst" else "the same place"]
+        probably = "probably " if apart is None else ""
+        done = [f"{probably}the same moment" if relation.kind == "burst" else "the same place"]
         done += [] if apart is None else [f"taken {_span(apart)} apart"]
     how = ", ".join(done)
     why = "; ".join([how, *_reasons(relation)])

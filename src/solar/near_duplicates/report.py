@@ -36,11 +36,9 @@ class DuplicatePhoto:
         height: In pixels, upright.
         bytes: Size of its file.
         taken: Capture time by the camera's clock, as `2019-07-14T18:30:00`; None if unknown.
-        sharpness: Mean step between neighbouring pixels where they are strongest, in grey levels,
-            at a fixed size of the photo.
-        keep: Whether it is one to keep.
+        modified: When its file was last written, like `taken` in UTC; None if unknown.
+        keep: Whether it is one to keep; None where nothing tells which one of several.
         why: The reason, in words.
-        exif: Whether its file has a capture time or a camera.
     """
 
     name: str
@@ -48,10 +46,9 @@ class DuplicatePhoto:
     height: int
     bytes: int
     taken: str | None = None
-    sharpness: float = 0.0
-    keep: bool = True
+    modified: str | None = None
+    keep: bool | None = True
     why: str = ""
-    exif: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +67,8 @@ class Relation:
             brightness and contrast.
         inliers: Number of keypoints that agree; None if not needed.
         why: All of that in words.
+        better: Which one to keep, `a` or `b`; empty where too little tells.
+        because: Why that one.
     """
 
     a: int
@@ -82,6 +81,8 @@ class Relation:
     difference: float | None = None
     inliers: int | None = None
     why: str = ""
+    better: str = ""
+    because: str = ""
 
     @property
     def within(self) -> tuple[bool, bool]:
@@ -98,7 +99,8 @@ class Relation:
             mapping = tuple((row[0], row[1], row[2]) for row in pair.mapping)
             _check(len(mapping) == 3 and _numbers(*(cell for row in mapping for cell in row)))
         covers = (pair.covers[0], pair.covers[1])
-        _check(isinstance(pair.how, str) and isinstance(pair.why, str) and pair.kind in KINDS)
+        _check(all(isinstance(one, str) for one in (pair.how, pair.why, pair.because)))
+        _check(pair.kind in KINDS and pair.better in ("", "a", "b"))
         known = (one for one in (pair.score, pair.difference, pair.inliers) if one is not None)
         _check(_numbers(*covers, *known))
         _check(all(isinstance(one, int) for one in (pair.a, pair.b)))
@@ -121,13 +123,15 @@ class DuplicateGroup:
 
     @property
     def keep(self) -> list[str]:
-        """The names of the photos to keep."""
+        """The names of the photos to keep; none where it is open which ones."""
+        if any(photo.keep is None for photo in self.photos):
+            return []
         return [photo.name for photo in self.photos if photo.keep]
 
     @property
     def rest(self) -> list[str]:
-        """The names of the others, which may be removed."""
-        return [photo.name for photo in self.photos if not photo.keep]
+        """The names of those that may be removed."""
+        return [photo.name for photo in self.photos if photo.keep is False]
 
     @property
     def id(self) -> str:
@@ -143,8 +147,10 @@ class DuplicateGroup:
     def rows(self) -> Iterator[list[str]]:
         """A row per photo, as it is in a table."""
         for place, photo in enumerate(self.photos):
-            how = next((pair.how for pair in self.pairs if place in (pair.a, pair.b)), "")
-            yield [self.kind, photo.name, "yes" if photo.keep else "no", how, photo.why]
+            own = [pair for pair in self.pairs if place in (pair.a, pair.b)]
+            how = min(own, key=lambda pair: KINDS.index(pair.kind)).how
+            keep = {True: "yes", False: "no", None: "either"}[photo.keep]
+            yield [self.kind, photo.name, keep, how, photo.why]
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> DuplicateGroup:
@@ -168,10 +174,9 @@ class DuplicateReport(Report[DuplicateGroup]):
 
 def _photo(stored: Mapping[str, Any]) -> DuplicatePhoto:
     photo = DuplicatePhoto(**stored)
-    texts = (photo.name, photo.why, photo.taken or "")
-    numbers = (photo.width, photo.height, photo.bytes, photo.sharpness)
-    _check(all(isinstance(text, str) for text in texts) and _numbers(*numbers))
-    _check(isinstance(photo.keep, bool) and isinstance(photo.exif, bool))
+    texts = (photo.name, photo.why, photo.taken or "", photo.modified or "")
+    _check(all(isinstance(text, str) for text in texts))
+    _check(_numbers(photo.width, photo.height, photo.bytes) and photo.keep in (True, False, None))
     return photo
 
 

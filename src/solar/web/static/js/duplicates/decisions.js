@@ -3,9 +3,9 @@
 // A decision is `{ keep: [photo, …], apart: [pair, …] }`, by number inside the group: the photos
 // to keep, and the pairs that are no duplicates of each other.
 
-/** What the report suggests for a group. */
+/** What the report suggests for a group; nothing goes where `keep` is null: it is open. */
 export const suggestion = (group) => ({
-  keep: group.photos.flatMap((photo, at) => (photo.keep ? [at] : [])),
+  keep: group.photos.flatMap((photo, at) => (photo.keep === false ? [] : [at])),
   apart: [],
 });
 

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +32,18 @@ from solar.asmk.regions import GRID, PhotoRegions, read_regions
 from solar.errors import SolarError
 from solar.files import file_digest, regular, sync_folder
 from solar.images import Roots
-from solar.index.photo_index import NoVectorsError, PhotoIndex
+from solar.index.photo_index import PhotoIndex
 from solar.index.sources import working_folder
 from solar.local.features import LocalModel, local_features, local_fingerprint, local_model
 from solar.storage.catalogue import Metadata
 from solar.storage.catalogue_view import CodesFile, Version, View
 from solar.storage.catalogued_folder import FolderState, FolderStorage, FolderWriter, creating
 from solar.storage.conditions import Where
+from solar.storage.protocol import NoVectorsError
 from solar.storage.types import DescriptorSpec, Hit, Photo
 
 if TYPE_CHECKING:
+    from solar.describe.pipeline import QueryEncoder
     from solar.describe.progress import Progress
     from solar.images import Box, Photos, Source
 
@@ -50,10 +52,6 @@ CODEBOOK = "codebook.safetensors"
 KIND = "asmk"
 # Photos per inverted file: a few hundred megabytes while it is made.
 _PHOTOS = 8192
-# What `Index` has beyond `AsmkIndex`.
-_OF_VECTORS = frozenset(
-    {"model", "encoder", "describe", "search_vectors", "search_like", "add", "copy"}
-)
 
 
 def create(
@@ -281,11 +279,6 @@ class AsmkIndex(PhotoIndex):
         self.kernel = kernel or engine.kernel
         self._chosen = model
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in _OF_VECTORS:
-            raise NoVectorsError
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
-
     @cached_property
     def local(self) -> LocalModel:
         """What describes keypoints; a SolarError if it is not what described the photos."""
@@ -302,7 +295,7 @@ class AsmkIndex(PhotoIndex):
             )
         return model
 
-    def load_model(self) -> None:
+    def load_model(self, shared: dict[str, QueryEncoder] | None = None) -> None:
         """Load what describes keypoints, and the visual words."""
         _ = self.local, self.engine.codebook
 
@@ -344,7 +337,7 @@ class AsmkIndex(PhotoIndex):
 
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
         """The visual words of a query; arguments and errors as those of `search`."""
-        parts = [(self._source(part.photo), part.box) for part in self._parts(query, box)]
+        parts = [(self._source(part.photo), part.box) for part in self.query_parts(query, box)]
         known = {name: self.spec.settings[name] for name in ("keypoints", "size")}
         found = [local_features(photo, self.local, box=box, **known) for photo, box in parts]
         descriptors = np.concatenate([features.descriptors for features in found])
@@ -352,18 +345,17 @@ class AsmkIndex(PhotoIndex):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")
         return aggregate(descriptors, self.engine.codebook, self.kernel.assign)
 
-    _described = signatures
+    encode = signatures
 
-    def nearest(self, asked: Signatures, count: int, where: Where) -> list[Hit]:
+    def nearest(self, asked: Sequence[Signatures], count: int, where: Where) -> list[list[Hit]]:
         """Photos that share visual words with these; see `PhotoIndex.nearest`."""
-        [hits] = self.engine.search_signatures([asked], count, where, self.kernel)
-        return hits
+        return self.engine.search_signatures(asked, count, where, self.kernel)
 
     def _source(self, part: Any) -> Source:
         """The query itself, or the file of an indexed photo."""
         if not self._is_photo(part) and not isinstance(part, str):
             raise NoVectorsError
-        photo = self._photo_of(part)
+        photo = self.photo_of(part)
         if not isinstance(photo, Photo):
             return photo
         found = self.roots.find(photo.path)

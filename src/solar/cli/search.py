@@ -125,15 +125,13 @@ def search(
         settings = VerifySettings(
             top=verify_top, model=local_features, backend=backend or "torch", photos=photos
         )
-        how = {"text": text, "include_self": include_self, **filters}
-        if like or unlike:
-            how |= {"like": like or [], "unlike": unlike or []}
+        how = {"like": like or [], "unlike": unlike or [], "include_self": include_self, **filters}
         with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
             if html is not None:
                 shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])
             shown = with_words(asked or None, text)
             order = None if not methods and not no_rerank else methods
-            hits = _found_here(opened, asked, shown, k, order, settings, how)
+            hits = _found_here(opened, shown, order, settings, {"k": k, **how})
             if html is not None:
                 _write_page(opened, shown, hits, html, photos)
             if json:
@@ -151,9 +149,7 @@ def search(
 
 def _found_here(
     index: "PhotoIndex",
-    asked: "list[Part]",
-    shown: Any,
-    k: int,
+    query: Any,
     methods: list[str] | None,
     verify: "VerifySettings",
     how: dict[str, Any],
@@ -161,22 +157,20 @@ def _found_here(
     """The hits of an index, re-ranked by default (and said so) if `methods` is None."""
     from dataclasses import replace
 
-    from solar.index.index import need_vectors
+    from solar.index.search import SearchSettings
     from solar.ranking.verify import FRESH
 
     note = ""
     if methods is None:
         verify = replace(verify, fresh=FRESH)
-        methods, why = index.default_rerank(shown, photos=verify.photos)
+        methods, why = index.default_rerank(query, photos=verify.photos)
         if methods:
             note = "Re-ranked by matching points; --no-rerank ranks by similarity alone."
         elif why:
             note = f"Not re-ranked by matching points: {why}"
-    how |= {"rerank": methods, "verify": verify if "verify" in methods else None}
-    if "like" in how:
-        hits = need_vectors(index).search_like(asked, k, **how)
-    else:
-        hits = index.search_mean(asked, k, **how)
+    settings = SearchSettings(rerank=methods, verify=verify if "verify" in methods else None, **how)
+    *_, last = index.stages(query, settings)
+    hits = last.hits
     if note and hits:
         say(note)
     return hits
@@ -201,7 +195,7 @@ def _found_by_server(
 
 def _query_photo(client: "Client", query: Any) -> "ServerPhoto":
     """A query on the server: files and bytes are uploaded, indexed photos found by their paths."""
-    from solar.index.photo_index import BY_NAME
+    from solar.index.search import BY_NAME
 
     if isinstance(query, bytes):
         return client.upload(query)

@@ -16,7 +16,6 @@ from solar.evaluation import evaluate_labels
 from solar.files import replacing
 from solar.images import Photos, find_photos
 from solar.index import Index
-from solar.index.index import need_vectors
 from solar.models import RetrievalNet, fingerprint
 from solar.ranking.rerank import AUTO
 from solar.show.attention_maps import draw_photos
@@ -115,10 +114,8 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
 
 def score(sample: Sample) -> dict[str, float | None]:
     """Metrics in percent, with every photo of a labelled sample as a query."""
-    with need_vectors(Index.open(sample.index)) as index:
-        found = index.engine.lookup(
-            [photo.path for some in index.engine.photos() for photo in some]
-        )
+    with Index.open(sample.index) as index:
+        found = index.lookup([photo.path for some in index.engine.photos() for photo in some])
     labels = [path.partition("/")[0] for path in found]
     rows = np.stack([vector for _, vector in found.values()])
     return evaluate_labels(rows, labels).to_dict()
@@ -150,8 +147,8 @@ def _key(photos: Photos, model: RetrievalNet) -> str:
 
 
 def _surest(index: Path, names: tuple[str, ...]) -> str:
-    with need_vectors(Index.open(index)) as opened:
-        found = opened.engine.lookup(names)
+    with Index.open(index) as opened:
+        found = opened.lookup(names)
     paths = list(found)
     rows = np.stack([found[path][1] for path in paths])
     alike = rows @ rows.T

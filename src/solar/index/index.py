@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -20,7 +22,8 @@ from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.known_roots import confirm, confirmed_roots
 from solar.index.location import Location
-from solar.index.photo_index import Conditions, NoVectorsError, PhotoIndex, check_count
+from solar.index.photo_index import PhotoIndex
+from solar.index.search import Conditions, SearchSettings
 from solar.index.sources import (
     BATCH,
     batches,
@@ -32,11 +35,9 @@ from solar.index.sources import (
     spec_of,
     working_folder,
 )
-from solar.ranking.feedback import arranged, updated
-from solar.ranking.query import Words, as_vector, mean_vector, read_files, with_words
-from solar.ranking.results import rated
+from solar.ranking.query import Words, as_vector, joined
 from solar.storage.conditions import Where, parse_where
-from solar.storage.protocol import Engine
+from solar.storage.protocol import Engine, NoVectorsError
 from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from solar.describe.progress import Progress
     from solar.images import Box, Photos
     from solar.models import RetrievalNet
+    from solar.ranking.verify import VerifySettings
 
 
 Address: TypeAlias = str | os.PathLike[str]
@@ -224,93 +226,19 @@ class Index(PhotoIndex):
         self, queries: npt.ArrayLike, k: int = 10, *, where: Conditions = None
     ) -> list[list[Hit]]:
         """Search for many vectors (n, dim) at once, which is faster than one after the other."""
-        check_count(k)
+        SearchSettings(k)  # checks it
         found = self.engine.search(self._checked(queries), k, parse_where(where))
         return [self.located(hits) for hits in found]
 
-    def search_many(self, queries: Iterable[Any], k: int = 10, **options: Any) -> list[list[Hit]]:
-        """Search for each of many queries, by default by similarity alone.
-
-        Arguments are as for `search`. Without boxes and re-ranking their vectors are compared with
-        the index all at once.
-        """
-        given = list(queries)
-        if options.get("rerank", ()) in (None, (), []):
-            options.pop("rerank", None)
-        if not given or options.keys() - {"where", "include_self"}:
-            return super().search_many(given, k, **options)
-        inside = options.pop("include_self", False)
-        own = [set() if inside else self._own(query) for query in given]
-        vectors = np.stack([self.describe(query) for query in given])
-        found = self.search_vectors(vectors, k + max(map(len, own)), **options)
-        pairs = zip(found, own, strict=True)
-        found = [[hit for hit in hits if hit.path not in mine][:k] for hits, mine in pairs]
-        return [rated(hits, self.calibration) for hits in found]
-
-    def search_like(
-        self,
-        query: Any = None,
-        k: int = 10,
-        *,
-        text: str | None = None,
-        like: str | Sequence[Any] = (),
-        unlike: str | Sequence[Any] = (),
-        include_self: bool = False,
-        **options: Any,
-    ) -> list[Hit]:
-        """Search with feedback on earlier results: more like these, less like those.
-
-        Args:
-            query: As for `search`, or several as for `search_mean`.
-            k: How many photos at most.
-            text: As for `search`.
-            like: Correct photos, each as a query of `search`. Those that are indexed come
-                first among the results, as far as they satisfy `where`.
-            unlike: Wrong photos. Those that are indexed come last.
-            include_self: As for `search`.
-            **options: As for `search`.
-
-        Returns:
-            Photos and their similarities to the query as it was changed, see
-            `solar.ranking.feedback`; best first, but for those that were judged.
-        """
-        asked = with_words(read_files(query), text)
-        right, wrong = (
-            read_files([photos] if isinstance(photos, str) else list(photos))
-            for photos in (like, unlike)
-        )
-        liked, unliked = (self._own(photos) if photos else set() for photos in (right, wrong))
-        if both := liked & unliked:
-            raise SolarError(f"{min(both)} is in both like and unlike: choose one.")
-        nearer, farther = (
-            np.array([self.describe(p) for p in photos]) for photos in (right, wrong)
-        )
-        vector = updated(self.describe(asked, box=options.get("box")), nearer, farther)
-        own = set() if include_self else self._own(asked)
-        check_count(k)
-        found = self._search(asked, k, own | liked | unliked, vector=vector, **options)
-        conditions = parse_where(options.get("where"))
-        first, last = (
-            [
-                Hit(photo.path, min(float(row @ vector), 1.0))
-                for photo, row in self.engine.lookup(sorted(paths)).values()
-                if all(condition.holds(photo) for condition in conditions)
-            ]
-            for paths in (liked, unliked)
-        )
-        return self.located(arranged(first, found, last, k))
-
     def describe(self, query: Any, *, box: Box | None = None) -> Vectors:
         """The vector (dim,) that `search` looks for; its arguments and errors are the same."""
-        parts = self._parts(query, box)
+        parts = self.query_parts(query, box)
         words = [part.photo.text for part in parts if isinstance(part.photo, Words)]
         photos = [part for part in parts if not isinstance(part.photo, Words)]
         vectors = [self._describe_one(part.photo, part.box) for part in photos]
-        if not words:
-            return mean_vector(vectors)
-        # Several photos weigh as much as one does against a text.
-        together = [mean_vector(vectors)] if vectors else []
-        return mean_vector([*together, *self.model.describe_text(words)])
+        return joined(vectors, list(self.model.describe_text(words)) if words else [])
+
+    encode = describe
 
     def add(
         self, source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None = None
@@ -372,22 +300,32 @@ class Index(PhotoIndex):
 
     # Queries
 
-    def load_model(self) -> None:
+    def load_model(self, shared: dict[str, QueryEncoder] | None = None) -> None:
         """Load the network; see `PhotoIndex.load_model`."""
+        network = self.spec.fingerprint
+        if shared is not None and network:  # without a fingerprint, networks cannot be compared
+            alike = network + json.dumps(self.spec.settings, sort_keys=True, default=str)
+            if network in shared:
+                self.model = shared[network].net
+            if alike in shared:
+                self.encoder = shared[alike]
+            for name in (network, alike):
+                shared.setdefault(name, self.encoder)
         _ = self.encoder
 
-    _described = describe
+    def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
+        """Embeddings by path; see `PhotoIndex.lookup`."""
+        return self.engine.lookup(list(paths))
 
-    def nearest(self, asked: Vectors, count: int, where: Where) -> list[Hit]:
+    def nearest(self, asked: Sequence[Vectors], count: int, where: Where) -> list[list[Hit]]:
         """Photos with the largest inner products; see `PhotoIndex.nearest`."""
-        [hits] = self.engine.search(self._checked(asked[None]), count, where)
-        return hits
+        return self.engine.search(self._checked(asked), count, where)
 
     def _describe_one(self, query: Any, box: Box | None) -> Vectors:
         if self._is_photo(query):
             return self.encoder(query, box)
         if isinstance(query, str):
-            return self._named(query, self.engine.lookup)[1]
+            return self._named(query, self.lookup)[1]
         vector = as_vector(query)
         assert vector is not None  # `_is_photo` says so
         checked: Vectors = self._checked(vector[None])[0]
@@ -443,12 +381,19 @@ def described_rows(
     return source.spec, source.engine.batches(BATCH)
 
 
-def locate(query: Any, index: PhotoIndex | Address, **options: Any) -> Location:
+def locate(
+    query: Any,
+    index: PhotoIndex | Address,
+    *,
+    box: Box | None = None,
+    verify: VerifySettings | None = None,
+    include_self: bool = False,
+) -> Location:
     """Estimate where a photo was taken, from an index or its address.
 
-    Options are those of `PhotoIndex.locate`. A SolarError if no photo of the index has a position.
+    Other arguments are those of `PhotoIndex.locate`. A SolarError if no photo of the index has a
+    position.
     """
-    if isinstance(index, PhotoIndex):
-        return index.locate(query, **options)
-    with Index.open(index) as opened:
-        return opened.locate(query, **options)
+    opened = nullcontext(index) if isinstance(index, PhotoIndex) else Index.open(index)
+    with opened as found:
+        return found.locate(query, box=box, verify=verify, include_self=include_self)

@@ -6,8 +6,8 @@ wrong one is worse than none. `benchmarks/locate.py` measures both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +17,9 @@ from solar.images.exif import Position
 from solar.ranking.verify import VerifySettings
 from solar.storage.conditions import Condition
 from solar.storage.geo import Area, distances, in_space, on_ground
-from solar.storage.protocol import Storage
-from solar.storage.types import Hit
 
 if TYPE_CHECKING:
-    from solar.images import Box
+    from solar.index.search import Searchable, SearchSettings
 
 TOGETHER = 250.0
 """Photos of one place were taken within this many metres."""
@@ -68,21 +66,14 @@ class Location:
         return {"located": bool(self), **asdict(self)}
 
 
-def find_location(
-    search: Callable[..., list[Hit]],
-    engine: Storage,
-    query: Any,
-    *,
-    box: Box | None = None,
-    verify: VerifySettings | None = None,
-    include_self: bool = False,
-) -> Location:
-    """Estimate where a photo was taken, by the search of an index; see `PhotoIndex.locate`."""
-    settings = verify or VerifySettings()
-    options: dict[str, Any] = {"box": box, "include_self": include_self, "where": [_ANYWHERE]}
-    hits = search(query, settings.top, verify=settings, **options)
+def find_location(index: Searchable, query: Any, settings: SearchSettings) -> Location:
+    """Estimate where a photo was taken; see `PhotoIndex.locate`."""
+    verify = settings.verify or VerifySettings()
+    settings = replace(settings, k=verify.top, verify=verify, where=[_ANYWHERE])
+    *_, last = index.stages(query, settings)
+    hits = last.hits
     matching = [hit for hit in hits if (hit.inliers or 0) >= _COUNTS]
-    known = engine.find([hit.path for hit in matching])
+    known = index.engine.find([hit.path for hit in matching])
     witnesses = [
         Witness(hit.path, position, hit.inliers or 0, hit.absolute)
         for hit in matching

@@ -29,6 +29,7 @@ class Part:
     Attributes:
         photo: Anything that `Index.search` takes as one query; `Words` for a text.
         box: x1, y1, x2, y2 in pixels of the upright photo; None for the whole photo.
+        path: Its path in an index, if it is known to be an indexed photo.
 
     Example:
         >>> parts = [Part("front.jpg", (41, 30, 280, 201)), Part("side.jpg")]
@@ -37,6 +38,7 @@ class Part:
 
     photo: Any
     box: Box | None = None
+    path: str | None = None
 
 
 class Together(list[Any]):
@@ -59,7 +61,7 @@ def parts_of(query: Any, box: Box | None = None) -> list[Part]:
         raise SolarError(
             "A box belongs to one photo: for several photos, give each as a Part with its box."
         )
-    return [Part(photos[0].photo, box), *(part for part in parts if part is not photos[0])]
+    return [replace(photos[0], box=box), *(part for part in parts if part is not photos[0])]
 
 
 def with_words(query: Any, text: str | None) -> Any:
@@ -95,6 +97,11 @@ def mean_vector(vectors: Sequence[Vectors]) -> Vectors:
     if len(vectors) == 1:
         return vectors[0]
     return unit(np.mean(vectors, axis=0, dtype=np.float32))
+
+
+def joined(photos: Sequence[Vectors], words: Sequence[Vectors]) -> Vectors:
+    """The vector of a query (dim,); several photos weigh as much as one does against a text."""
+    return mean_vector([*([mean_vector(photos)] if photos else []), *words])
 
 
 def unit(vector: Vectors) -> Vectors:

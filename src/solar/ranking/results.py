@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -58,9 +59,10 @@ class SearchResults:
             return list(self.head[:count])
         return _joined(self.head, self.find(self.describe(), count))[:count]
 
-    def rated(self, count: int) -> list[Hit]:
-        """The best photos with their probabilities, if there are any; see `rated`."""
-        return rated(self.best(count), self.rating)
+    @cached_property
+    def top(self) -> list[Hit]:
+        """The `k` best photos with their probabilities, if there are any; see `rated`."""
+        return rated(self.best(self.k), self.rating)
 
     def probable(
         self, hits: Sequence[Hit], least: float, names: Sequence[str], *, calibrated: bool

@@ -12,7 +12,8 @@ from PIL import Image
 
 from solar.errors import SolarError, printable
 from solar.images import Box, Roots, Source, read_image
-from solar.index.photo_index import BY_NAME, PhotoIndex
+from solar.index.photo_index import PhotoIndex
+from solar.index.search import BY_NAME
 from solar.matching.match import compared
 from solar.ranking.query import Words, parts_of
 from solar.storage.types import Hit

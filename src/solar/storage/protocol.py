@@ -18,6 +18,16 @@ class NoIndexError(SolarError):
     """There is no index at an address."""
 
 
+class NoVectorsError(SolarError, AttributeError):
+    """An index of local features was asked for what takes one vector per photo."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This index compares local features (ASMK) and has no vectors for that: build one "
+            "with `solar index build` instead."
+        )
+
+
 class Storage(Protocol):
     """Where an index of any kind keeps its photos, by their unique paths.
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from solar.errors import SolarError
-from solar.index import Index, PhotoIndex
-from solar.index.index import need_vectors
+from solar.index import PhotoIndex
 from solar.web.api.schemas import ModelInfo
 from solar.web.guard.thread_pools import NetworkThread
 
@@ -31,14 +28,14 @@ class ServedModel:
         return self._tried.is_set()
 
     async def load(
-        self, network: NetworkThread, loading: Callable[[PhotoIndex], object] | None = None
+        self, network: NetworkThread, shared: dict[str, QueryEncoder] | None = None
     ) -> None:
         """Load the network in its thread; if that fails, queries that need it say why.
 
-        `loading` loads the encoder of an index; by default without sharing networks.
+        `shared` is as for `PhotoIndex.load_model`.
         """
         try:
-            await network.alone(lambda: (loading or PhotoIndex.load_model)(self.index))
+            await network.alone(lambda: self.index.load_model(shared))
         except SolarError as error:
             self._problem = error
         self._tried.set()
@@ -52,14 +49,14 @@ class ServedModel:
 
     async def encoder(self) -> QueryEncoder:
         """The encoder of queries; a SolarError if loading failed or it gives no vectors."""
-        return need_vectors(await self.loaded()).encoder
+        return (await self.loaded()).encoder
 
     async def info(self) -> ModelInfo:
         """What the model can do; nothing if loading failed."""
         from solar.models.contributions import check_splits
 
         await self._tried.wait()
-        if self._problem is not None or not isinstance(self.index, Index):
+        if self._problem is not None or not self.index.has_vectors:
             return ModelInfo(name=self.name, attention=[], why=False, text=False)
         net = self.index.model
         try:
@@ -69,26 +66,3 @@ class ServedModel:
             why = False
         attention = sorted(net.config.attention)
         return ModelInfo(name=self.name, attention=attention, why=why, text=net.text is not None)
-
-
-class SharedEncoders:
-    """Encoders of queries, each network in memory once; for the network's thread only."""
-
-    def __init__(self) -> None:
-        self._loaded: dict[str, QueryEncoder] = {}
-
-    def load(self, index: PhotoIndex) -> None:
-        """Load the encoder of an index, or share one that is loaded."""
-        if not isinstance(index, Index):
-            index.load_model()
-            return
-        network = index.spec.fingerprint
-        if network in self._loaded:
-            index.model = self._loaded[network].net
-        key = network + json.dumps(index.spec.settings, sort_keys=True, default=str)
-        if network and key in self._loaded:
-            index.encoder = self._loaded[key]
-        loaded = index.encoder
-        if network:  # without a fingerprint, networks cannot be compared
-            self._loaded.setdefault(network, loaded)
-            self._loaded.setdefault(key, loaded)

@@ -40,10 +40,11 @@ from solar.web.photos import (
     told_of_upload,
 )
 from solar.web.problems import WebError
-from solar.web.served_model import ServedModel, SharedEncoders
+from solar.web.served_model import ServedModel
 from solar.web.settings import LARGEST, THUMBNAIL, WebSettings, home_of
 
 if TYPE_CHECKING:
+    from solar.describe.pipeline import QueryEncoder
     from solar.show.collection_map import CollectionMap
 
 
@@ -62,7 +63,7 @@ class Resources:
         self.admission = Admission(settings)
         # Without a limit of requests, all visitors may come through one proxy.
         self.guesses = Rates(*_GUESSES, what="wrong tokens") if settings.rate > 0 else None
-        self.encoders = SharedEncoders()
+        self.encoders: dict[str, QueryEncoder] = {}
         # An uploaded photo can be searched with in every index.
         self.uploads = Uploads(settings.query_bytes)
         self.network = NetworkThread(
@@ -114,9 +115,8 @@ class Service:
         self.models = {
             name: ServedModel(name, one) for name, one in {main: index, **others}.items()
         }
-        self.searcher = Searcher(
-            *(self.collection, self.network, self.threads, self.slow), _methods(index)
-        )
+        indexes = [model.index for model in self.models.values()]
+        self.searcher = Searcher(self.collection, indexes, self.network, self.threads, self.slow)
         # The re-ranking of requests that do not name any.
         self.usual, _ = index.default_rerank(photos=self.collection.moved)
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
@@ -136,7 +136,7 @@ class Service:
         self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget_places)
         self.follower = Follower(
             self.collection,
-            [model.index for model in self.models.values()],
+            indexes,
             forget=self.searcher.forget_places,
             busy=lambda: self.updater.running or self._changes > 0,
         )
@@ -146,7 +146,7 @@ class Service:
     async def open(self) -> None:
         """Load the networks."""
         for model in self.models.values():
-            await model.load(self.network, self._encoders.load)
+            await model.load(self.network, self._encoders)
 
     @property
     def ready(self) -> bool:

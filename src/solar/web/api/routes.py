@@ -17,6 +17,7 @@ from starlette.formparsers import MultiPartException
 
 from solar.errors import SolarError
 from solar.images import Box
+from solar.index.search import SearchSettings
 from solar.ranking.rerank import chosen
 from solar.web.api import schemas, updating
 from solar.web.api.filtering import MOST, SORTED, BrowseRequest, FacetsAnswer, photo_filter
@@ -309,16 +310,18 @@ def _wanted(service: Service, asked: schemas.SearchRequest) -> Wanted:
     return Wanted(
         [(service.visible(part.photo), _box(part.box)) for part in asked.parts],
         service.model(asked.model),
-        ([] if asked.text else service.usual) if usual else chosen(asked.rerank),
         photo_filter(service.collection, only.name_contains, only.label, only.where, only.root),
-        only.min_score,
-        SORTED if asked.sort else depth_for(asked.offset + asked.k + 1),
-        asked.include_self,
-        only.min_probability,
-        usual,
-        like=list(liked.values()),
-        unlike=list(unliked.values()),
-        text=(asked.text or "").strip() or None,
+        list(liked.values()),
+        list(unliked.values()),
+        SearchSettings(
+            SORTED if asked.sort else depth_for(asked.offset + asked.k + 1),
+            (asked.text or "").strip() or None,
+            rerank=([] if asked.text else service.usual) if usual else chosen(asked.rerank),
+            lenient=usual,
+            include_self=asked.include_self,
+            min_score=only.min_score,
+            min_probability=only.min_probability,
+        ),
     )
 
 

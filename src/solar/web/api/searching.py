@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from solar.arrays import Vectors
-from solar.errors import SolarError
 from solar.images import Box
-from solar.index import Index
-from solar.index.index import need_vectors
-from solar.ranking.feedback import arranged, updated
-from solar.ranking.query import Part, mean_vector, shown
-from solar.ranking.rerank import METHODS, check_needs
+from solar.index import PhotoIndex
+from solar.index.search import Ranking, Search, SearchSettings
+from solar.ranking.feedback import updated
+from solar.ranking.query import Part, joined, with_words
+from solar.ranking.rerank import METHODS
 from solar.ranking.results import SearchResults
 from solar.ranking.verify import FRESH, VerifySettings
 from solar.storage.types import Hit
@@ -25,7 +25,6 @@ from solar.web.api.filtering import PhotoFilter
 from solar.web.cache import Cache
 from solar.web.guard.thread_pools import NetworkThread, Threads
 from solar.web.photos import Collection, VisiblePhoto
-from solar.web.problems import WebError
 from solar.web.served_model import ServedModel
 
 # Depths of rankings: scrolling mostly finds cached ones.
@@ -35,27 +34,21 @@ _HIT_BYTES = 200
 
 @dataclass(frozen=True)
 class Wanted:
-    """A query and the filters of its results."""
+    """A query, and how to search for it."""
 
     parts: Sequence[tuple[VisiblePhoto, Box | None]]  # none for a text alone
     model: ServedModel
-    rerank: Sequence[str] = ()  # names of methods, in order
     only: PhotoFilter = field(default_factory=PhotoFilter)
-    least: float | None = None
-    depth: int = 100
-    include_self: bool = False  # an indexed photo is also found for itself
-    min_probability: float | None = None
-    usual: bool = False  # the default methods: skip those that cannot be used
     like: Sequence[VisiblePhoto] = ()  # results that the visitor ticked
     unlike: Sequence[VisiblePhoto] = ()  # and crossed
-    text: str | None = None
+    settings: SearchSettings = field(default_factory=SearchSettings)
 
     @property
     def key(self) -> tuple[object, ...]:
         """What its vector depends on, except for the model."""
         parts = [(photo.id, photo.version, box) for photo, box in self.parts]
         judged = [[(one.id, one.version) for one in photos] for photos in (self.like, self.unlike)]
-        return (tuple(parts), *map(tuple, judged), self.text)
+        return (tuple(parts), *map(tuple, judged), self.settings.text)
 
 
 @dataclass(frozen=True)
@@ -69,54 +62,33 @@ class StageResult:
     awaited: Sequence[str]  # the stages that follow
 
 
-@dataclass(frozen=True)
-class _Ranked:
-    """A cached ranking: how to continue from it, what it shows, and the seconds it took."""
-
-    results: SearchResults
-    hits: Sequence[Hit]
-    seconds: float
-
-
 def depth_for(hits: int) -> int:
     """The depth to rank to for at least this number of hits."""
     return next((depth for depth in _DEPTHS if depth >= hits), _DEPTHS[-1])
 
 
-def _probable(wanted: Wanted, ranked: _Ranked, awaited: Sequence[str]) -> Sequence[Hit]:
-    """The hits that are probable enough; all of them if a later stage decides."""
-    least, results = wanted.min_probability, ranked.results
-    calibrated = wanted.model.index.calibration is not None
-    if least is None or (results.rating is None and awaited and calibrated):
-        return ranked.hits
-    return results.probable(ranked.hits, least, wanted.rerank, calibrated=calibrated)
-
-
 class Searcher:
     """Searches, and caches vectors and rankings for visitors who scroll or switch options.
 
-    The `network` describes, `threads` decode and search, `slow` ones re-rank by looking at photos;
-    `methods` names the available re-ranking methods, others are skipped.
+    The `network` describes, `threads` decode and search, `slow` ones re-rank by looking at photos.
     """
 
     def __init__(
         self,
         collection: Collection,
+        indexes: Sequence[PhotoIndex],
         network: NetworkThread,
         threads: Threads,
         slow: Threads,
-        methods: Iterable[str],
     ) -> None:
-        self._collection, self._network = collection, network
+        self._collection, self._indexes, self._network = collection, indexes, network
         self._threads, self._slow = threads, slow
-        self._methods = frozenset(methods)
-        self._methods_keep: dict[str, dict[str, Any]] = {}
         # Vectors, or visual words of a whole query.
         self._vectors: Cache[object, tuple[Any, float]] = Cache(
             16 * 2**20, lambda pair: pair[0].nbytes + 200
         )
-        self._rankings: Cache[object, _Ranked] = Cache(
-            32 * 2**20, lambda kept: _HIT_BYTES * (len(kept.hits) + len(kept.results.head) + 1)
+        self._rankings: Cache[object, tuple[SearchResults, float]] = Cache(
+            32 * 2**20, lambda kept: _HIT_BYTES * (len(kept[0].top) + len(kept[0].head) + 1)
         )
 
     @property
@@ -132,7 +104,8 @@ class Searcher:
         """Drop everything that depends on the files of photos, too."""
         self.forget()
         self._vectors.clear()
-        self._methods_keep.clear()
+        for index in self._indexes:
+            index.kept.clear()
 
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
         """Rank stage by stage: plain, then after each method.
@@ -141,38 +114,21 @@ class Searcher:
         no probabilities.
         """
         asked, seconds = await self._described(wanted)
-        liked, unliked = [
-            await self._judged(wanted, photos, asked) for photos in (wanted.like, wanted.unlike)
-        ]
-        names = [name for name in wanted.rerank if name in self._methods]
-        if not wanted.usual:
-            check_needs(names, vectors=wanted.model.index.has_vectors)
-        stages = ["search", *(METHODS[name].stage or name for name in names)]
-        ranked: _Ranked | None = None
+        search = await self._threads.run(self._search, wanted, asked)
         plain: dict[str, int] = {}
-        for number, stage in enumerate(stages):
-            ranked = await self._kept(wanted, names[:number], asked, ranked)
-            seconds[stage] = seconds.get(stage, 0) + ranked.seconds
-            awaited = stages[number + 1 :]
-            last = unliked if len(ranked.hits) < wanted.depth else ()
-            every, hits = (
-                arranged(liked, found, last, wanted.depth)
-                for found in (ranked.hits, _probable(wanted, ranked, awaited))
-            )
-            plain = plain or {hit.path: rank for rank, hit in enumerate(every, 1)}
-            yield StageResult(stage, hits, dict(seconds), plain, awaited)
+        ranking: Ranking | None = None
+        while ranking is None or ranking.awaited:
+            ranking, took = await self._next(wanted, search, ranking)
+            seconds[ranking.stage] = seconds.get(ranking.stage, 0) + took
+            hits = await self._threads.run(attrgetter("hits"), ranking)
+            plain = plain or {hit.path: rank for rank, hit in enumerate(ranking.every, 1)}
+            yield StageResult(ranking.stage, hits, dict(seconds), plain, ranking.awaited)
 
     async def _described(self, wanted: Wanted) -> tuple[Any, dict[str, float]]:
         """The query for the index, and the seconds of computing it, by the stage's name."""
-        if isinstance(wanted.model.index, Index):
+        if wanted.model.index.has_vectors:
             vector, took = await self.vector(wanted)
             return vector, {"describe": took}
-        if wanted.text is not None or wanted.like or wanted.unlike:
-            raise WebError(
-                422,
-                f"{wanted.model.name} is an ASMK index, which cannot be searched with text or "
-                "judged results: search with photos alone.",
-            )
         words, took = await self._visual_words(wanted)
         return words, {"features": took}
 
@@ -187,9 +143,9 @@ class Searcher:
 
     async def _visual_words(self, wanted: Wanted) -> tuple[Any, float]:
         async def words() -> Any:
-            index: Any = await wanted.model.loaded()
-            parts = [Part(photo.source, box) for photo, box in wanted.parts]
-            return await self._slow.run(index.signatures, parts)
+            index = await wanted.model.loaded()
+            query = with_words(_parts(wanted.parts), wanted.settings.text)
+            return await self._slow.run(index.encode, query)
 
         return await self._once((wanted.key, wanted.model.name), words)
 
@@ -208,10 +164,11 @@ class Searcher:
             await described((photo, None) for photo in photos)
             for photos in (wanted.like, wanted.unlike)
         ]
-        if wanted.text is not None:
-            words, reading = await self._words(wanted.model, wanted.text)
-            parts, seconds = [*([mean_vector(parts)] if parts else []), words], seconds + reading
-        vector = updated(mean_vector(parts), np.array(liked), np.array(unliked))
+        words = []
+        if wanted.settings.text is not None:
+            word, reading = await self._words(wanted.model, wanted.settings.text)
+            words, seconds = [word], seconds + reading
+        vector = updated(joined(parts, words), np.array(liked), np.array(unliked))
         return vector, seconds + more + most
 
     async def _words(self, model: ServedModel, text: str) -> tuple[Vectors, float]:
@@ -230,8 +187,7 @@ class Searcher:
     ) -> tuple[Vectors, float]:
         async def vector() -> Vectors:
             if photo.indexed and box is None:
-                lookup = need_vectors(model.index).engine.lookup
-                found = await self._threads.run(lookup, [photo.name])
+                found = await self._threads.run(model.index.lookup, [photo.name])
                 if photo.name in found:
                     return found[photo.name][1]
             encoder = await model.encoder()
@@ -243,80 +199,45 @@ class Searcher:
 
         return await self._once((photo.id, photo.version, model.name, box), vector)
 
-    async def _kept(
-        self, wanted: Wanted, names: Sequence[str], asked: Any, before: _Ranked | None
-    ) -> _Ranked:
-        """The ranking after these methods; `before` is that after all but the last."""
+    async def _next(
+        self, wanted: Wanted, search: Search, before: Ranking | None
+    ) -> tuple[Ranking, float]:
+        """The next ranking of a search, and the seconds it took, from the cache if possible."""
+        done = 0 if before is None else before.done + 1
+        names, settings = search.names[:done], wanted.settings
         key = (
             *(wanted.key, wanted.model.name, wanted.only),
-            *(wanted.least, wanted.depth, wanted.include_self, tuple(names)),
-            self._collection.revision,
+            *(settings.k, settings.include_self, tuple(names), self._collection.revision),
         )
         kept = self._rankings.get(key)
-        if kept is not None:
-            return kept
+        if kept is None:
 
-        def rank() -> _Ranked:
-            started = perf_counter()
-            if before is None:
-                results = self._results(wanted, asked)
-            else:
-                # Methods that look at photos start from the ranking before; others need
-                # similarities.
-                photos = METHODS[names[-1]].needs == "photos" and len(names) > 1
-                results = before.results.led_by(before.hits) if photos else before.results
-                with suppress(SolarError) if wanted.usual else nullcontext():
-                    results = METHODS[names[-1]].rerank(results)
-            least, hits = wanted.least, results.rated(wanted.depth)
-            # Scores may become similarities in a later stage.
-            if least is not None and (results.similar or len(names) == len(wanted.rerank)):
-                hits = [hit for hit in hits if hit.score >= least]
-            return _Ranked(results, hits, perf_counter() - started)
+            def rank() -> tuple[SearchResults, float]:
+                started = perf_counter()
+                results = search.after(before).results
+                _ = results.top
+                return results, perf_counter() - started
 
-        slow = names and METHODS[names[-1]].needs == "photos"
-        ranked = await (self._slow if slow else self._threads).run(rank)
-        self._rankings.put(key, ranked)
-        return ranked
+            slow = names and METHODS[names[-1]].needs == "photos"
+            kept = await (self._slow if slow else self._threads).run(rank)
+            self._rankings.put(key, kept)
+        results, seconds = kept
+        return Ranking(search, results, done), seconds
 
-    def _results(self, wanted: Wanted, described: Any) -> SearchResults:
-        """A plain search among photos that pass the filters."""
-        index, collection = wanted.model.index, self._collection
-        where = wanted.only.conditions(collection)
-        queries = [] if wanted.include_self else [photo for photo, _ in wanted.parts]
-        judged = (*wanted.like, *wanted.unlike)  # which are ranked already
-        left_out = {photo.name for photo in (*queries, *judged) if photo.indexed}
-
-        def passes(path: str) -> bool:
-            return wanted.only.passes(collection, path)
-
-        def find(asked: Any, count: int) -> list[Hit]:
-            """Search deeper and deeper until enough hits pass, or all were looked at."""
-            depth = count + len(left_out)
-            while True:
-                hits = index.nearest(asked, depth, where)
-                kept = [hit for hit in hits if hit.path not in left_out and passes(hit.path)]
-                if len(kept) >= count or len(hits) < depth or depth >= _DEPTHS[-1]:
-                    return kept[:count]
-                depth = min(4 * depth, _DEPTHS[-1])
-
-        return SearchResults(
-            index.engine,
-            lambda: described,
-            find,
-            lambda: shown([Part(photo.source, box) for photo, box in wanted.parts]),
-            wanted.depth,
-            settings={"verify": VerifySettings(fresh=FRESH, photos=self._collection.moved)},
-            kept=self._methods_keep.setdefault(wanted.model.name, {}),
-            calibration=None if wanted.like or wanted.unlike or wanted.text else index.calibration,
+    def _search(self, wanted: Wanted, described: Any) -> Search:
+        """The search among photos that pass the filters."""
+        collection, settings = self._collection, wanted.settings
+        verify = VerifySettings(fresh=FRESH, photos=collection.moved)
+        settings = replace(
+            settings,
+            where=wanted.only.conditions(collection),
+            only=partial(wanted.only.passes, collection),
+            like=_parts((photo, None) for photo in wanted.like),
+            unlike=_parts((photo, None) for photo in wanted.unlike),
+            verify=verify if "verify" in (settings.rerank or ()) else None,
         )
+        return Search(wanted.model.index, _parts(wanted.parts), settings, described)
 
-    async def _judged(
-        self, wanted: Wanted, photos: Iterable[VisiblePhoto], vector: Vectors
-    ) -> list[Hit]:
-        """Indexed photos that the visitor has judged and that pass the filters."""
-        collection, least, hits = self._collection, wanted.least, []
-        for photo in photos:
-            if photo.indexed and wanted.only.holds(collection, collection.photo(int(photo.id))):
-                own, _ = await self._vector(wanted.model, photo, None)
-                hits.append(Hit(photo.name, float(own @ vector)))
-        return [hit for hit in hits if least is None or hit.score >= least]
+
+def _parts(photos: Iterable[tuple[VisiblePhoto, Box | None]]) -> list[Part]:
+    return [Part(photo.source, box, photo.name if photo.indexed else None) for photo, box in photos]

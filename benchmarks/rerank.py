@@ -6,7 +6,7 @@
 DIR (or SOLAR_DATA) holds landmarks/val-0.tar (about 125 photos a place) or buildings/val-0.tar
 (about 10), and landmarks/distractors-0.tar. Every photo of a place is a query against all others;
 mAP over all queries. A query is never in the collection: neither in lists of neighbours, nor in
-augmented vectors, nor in the graph.
+augmented vectors, nor in graphs.
 
 Milliseconds are those of a query from its descriptor to its ranking, all photos compared each time:
 the median of 100 queries, the best of three times for each, methods taking turns. What a method
@@ -31,7 +31,7 @@ from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import find_photos
-from solar.ranking.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
+from solar.ranking.diffuse import TRUNCATE, diffused, mutual_graph
 from solar.ranking.expand import NEIGHBOURS, Method, augment, expand_query
 from solar.ranking.neighbours import exact_neighbours
 from solar.ranking.superglobal import TOP, superglobal
@@ -87,10 +87,6 @@ class Collection:
         rows, scores = self.plain(vectors, k + 1)
         return without(rows, scores, self.query)
 
-    def vectors_of(self, rows: RowNumbers, /) -> Vectors:
-        """Fetch vectors."""
-        return self.vectors[rows]
-
 
 def without(rows: RowNumbers, scores: Floats, query: int) -> tuple[RowNumbers, Floats]:
     """Cut one row out of lists (m, k + 1), and the last place of those that lack it."""
@@ -106,12 +102,9 @@ def compare(
     once: dict[str, float] = {}
 
     start = time.perf_counter()
-    augmented = augment(np.arange(n), everything.plain, everything.vectors_of)
+    augmented = augment(np.arange(n), everything.plain, vectors)
     once["DBA"] = time.perf_counter() - start
-    start = time.perf_counter()
-    graph = build_graph(n, everything.plain, everything.vectors_of)
-    once["graph"] = time.perf_counter() - start
-    near = everything.plain(vectors, 52)  # 50 neighbours, the row itself, the query
+    near = everything.plain(vectors, 22)  # 20 neighbours, the row itself, the query
 
     def search(query: Vectors, collection: Vectors, left_out: int) -> tuple[RowNumbers, Floats]:
         scores = collection @ query
@@ -125,48 +118,46 @@ def compare(
         better = expand_query(vectors[i], collection[rows], scores, method=method, n=n)
         return search(better, collection, i)[0]
 
-    def diffused(i: int, graph: Graph, truncate: int) -> RowNumbers:
+    def first(rows: RowNumbers, scores: Floats) -> RowNumbers:
+        best = rows[: len(scores)][np.argsort(-scores, kind="stable")]
+        return np.concatenate([best, rows[len(scores) :]])
+
+    def diffusion(i: int) -> RowNumbers:
         rows, scores = search(vectors[i], vectors, i)
-        return np.concatenate(
-            [diffuse(rows[:truncate], scores[:truncate], graph)[0], rows[truncate:]]
-        )
+        graph = mutual_graph(vectors[rows[:TRUNCATE]])
+        return first(rows, diffused(scores[:TRUNCATE], graph))
 
     def reranked(i: int) -> RowNumbers:
         rows, _ = search(vectors[i], vectors, i)
-        best, _ = superglobal(vectors[i], rows, vectors.__getitem__)
-        return np.concatenate([best, rows[TOP:]])
+        return first(rows, superglobal(vectors[i], vectors[rows[:TOP]]))
 
-    methods: dict[str, Callable[[int, Vectors, Graph], RowNumbers]] = {
-        "none": lambda i, dba, graph: search(vectors[i], vectors, i)[0],
-        "average": lambda i, dba, graph: expanded(i, vectors, "average"),
-        "average, n = 2": lambda i, dba, graph: expanded(i, vectors, "average", 2),
-        "alpha": lambda i, dba, graph: expanded(i, vectors, "alpha"),
-        "DBA": lambda i, dba, graph: search(vectors[i], dba, i)[0],
-        "DBA + alpha": lambda i, dba, graph: expanded(i, dba, "alpha"),
-        "diffusion": lambda i, dba, graph: diffused(i, graph, TRUNCATE),
-        "diffusion, all rows": lambda i, dba, graph: diffused(i, graph, n),
-        "rerank": lambda i, dba, graph: reranked(i),
+    methods: dict[str, Callable[[int, Vectors], RowNumbers]] = {
+        "none": lambda i, dba: search(vectors[i], vectors, i)[0],
+        "average": lambda i, dba: expanded(i, vectors, "average"),
+        "average, n = 2": lambda i, dba: expanded(i, vectors, "average", 2),
+        "alpha": lambda i, dba: expanded(i, vectors, "alpha"),
+        "DBA": lambda i, dba: search(vectors[i], dba, i)[0],
+        "DBA + alpha": lambda i, dba: expanded(i, dba, "alpha"),
+        "diffusion": lambda i, dba: diffusion(i),
+        "superglobal": lambda i, dba: reranked(i),
     }
     precisions: dict[str, list[float]] = {name: [] for name in methods}
     queries = np.nonzero(labels != "")[0]
     for i in map(int, queries):
         # The collection as it would be without this photo.
         everything.query = i
-        touched = np.nonzero((near[0][:, :22] == i).any(axis=1))[0]
+        touched = np.nonzero((near[0] == i).any(axis=1))[0]
         kept = augmented[touched]
-        augmented[touched] = augment(touched, everything.search, everything.vectors_of)
-        rows, scores = without(*near, i)
-        rows[i] = -1
-        left = mutual_graph(rows, scores)
+        augmented[touched] = augment(touched, everything.search, vectors)
         for name, rank in methods.items():
-            ranked = rank(i, augmented, left)
+            ranked = rank(i, augmented)
             precisions[name].append(average_precision(np.flatnonzero(labels[ranked] == labels[i])))
         augmented[touched] = kept
     times: dict[str, list[float]] = {name: [] for name in methods}
     turns = np.random.default_rng(0)
     for i in map(int, queries[:: max(len(queries) // 100, 1)]):
         for name in turns.permutation(list(methods)):  # what ran before leaves its cache behind
-            run = partial(methods[name], i, augmented, graph)
+            run = partial(methods[name], i, augmented)
             times[name].append(min(timeit.repeat(run, number=1, repeat=3)))
     print(f"{'method':<20} {'mAP':>6} {'gain':>6} {'ms per query':>11}")
     results = []

@@ -9,7 +9,6 @@ import torch
 
 from solar.index import Index
 from solar.index.index import need_vectors
-from solar.ranking.diffuse import build_graph
 from solar.ranking.neighbours import nearest_rows
 from solar.sfm.pairs import pairs
 from solar.storage import compression, gpu_search, nearest
@@ -228,18 +227,17 @@ def test_cuda_means_every_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("on_two")
-def test_pairs_and_graphs_are_the_same_from_a_device(tmp_path: Path) -> None:
+def test_pairs_and_neighbours_are_the_same_from_a_device(tmp_path: Path) -> None:
     vectors = clustered(0, 300, 16, 0.1)
     vectors[40:80] = vectors[7]
     index = Index.create(
         tmp_path / "photos.solar", vectors, [f"{row:03}.jpg" for row in range(300)]
     )
     plain = list(pairs(index, k=6))
-    usual, one = nearest_rows(vectors), nearest_rows(vectors, "cuda")
     assert list(pairs(index, k=6, device="cuda")) == plain
-    graphs = [build_graph(300, search, vectors.__getitem__, k=8) for search in (usual, one)]
-    assert np.array_equal(graphs[0].columns, graphs[1].columns)
-    assert np.array_equal(graphs[0].weights, graphs[1].weights)
+    usual, one = (nearest_rows(vectors, device)(vectors, 8) for device in (None, "cuda"))
+    assert np.array_equal(usual[0], one[0])
+    assert np.array_equal(usual[1], one[1])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

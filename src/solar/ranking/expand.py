@@ -16,15 +16,13 @@ and differ in the weights, where s(i) is the inner product of x and x(i):
 Neighbours with a score of 0 or less have no weight; a vector without any other stays as it is.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solar.arrays import Floats, RowNumbers, Vectors
-from solar.errors import SolarError
-from solar.ranking.neighbours import Neighbours, VectorsOf, exact_neighbours
+from solar.ranking.neighbours import Neighbours, exact_neighbours
 from solar.ranking.results import SearchResults
 
 Method = Literal["average", "alpha", "rank"]
@@ -53,7 +51,7 @@ def dba(results: SearchResults) -> SearchResults:
     """Compare the best results again, each augmented with its nearest among them."""
     found = results.candidates(_AUGMENTED)
     rows = np.arange(len(found.paths))
-    augmented = augment(rows, exact_neighbours(found.vectors), found.vectors.__getitem__)
+    augmented = augment(rows, exact_neighbours(found.vectors), found.vectors)
     scores = augmented @ results.vector
     order = np.argsort(-scores, kind="stable")
     return results.ranked(found, rows[order], scores[order])
@@ -63,48 +61,26 @@ def _expanded(results: SearchResults, method: Method) -> SearchResults:
     vector, found = results.vector, results.candidates(_RESULTS)
     others = (found.vectors != vector).any(axis=1)  # without the query, where it is indexed
     nearest, scores = found.vectors[others], found.scores[others]
-    return results.searching(expand_query(vector, nearest, scores, method=method))
+    return results.searching(expand_query(vector, nearest, scores, method))
 
 
-@dataclass(frozen=True)
-class Weighting:
-    """How neighbours are weighted; see the top of this module."""
-
-    method: Method = "alpha"
-    alpha: float = ALPHA  # the larger, the closer the result to the vector itself
-    n: int | None = None  # how many to use, or all if there are fewer; None for `NEIGHBOURS`
-
-    def __post_init__(self) -> None:
-        if self.method not in NEIGHBOURS:
-            choices = ", ".join(NEIGHBOURS)
-            raise SolarError(f"There is no query expansion {self.method!r}: choose from {choices}.")
-        if self.count < 0 or not self.alpha >= 0:
-            raise SolarError(
-                f"Expansion cannot use {self.count} neighbours and alpha {self.alpha:g}: neither "
-                "may be negative."
-            )
-
-    @property
-    def count(self) -> int:
-        """How many neighbours to use."""
-        return NEIGHBOURS[self.method] if self.n is None else self.n
-
-    def weights(self, scores: Floats) -> NDArray[np.float32]:
-        """Weights (m, k) of the first k neighbours from their scores (m, k)."""
-        useful = np.clip(np.nan_to_num(scores), 0, 1)  # compressed vectors can score above 1
-        if self.method == "alpha":
-            # Zero to the power of zero is one, but a useless neighbour must not count.
-            weights = np.where(useful > 0, useful**self.alpha, 0)
-        elif self.method == "rank":
-            ranks = np.arange(1, scores.shape[1] + 1)
-            weights = np.where(useful > 0, 1 - ranks / (self.count + 1), 0)
-        else:
-            weights = useful > 0
-        return weights.astype(np.float32)
+def weights_of(scores: Floats, method: Method, n: int) -> NDArray[np.float32]:
+    """Weights (m, k) of the first k neighbours, of at most n, from their scores (m, k)."""
+    useful = np.clip(np.nan_to_num(scores), 0, 1)  # compressed vectors can score above 1
+    if method == "alpha":
+        return (useful**ALPHA).astype(np.float32)
+    weights = (useful > 0).astype(np.float32)
+    if method == "rank":
+        weights *= 1 - np.arange(1, scores.shape[1] + 1) / (n + 1)
+    return weights
 
 
 def expand_query(
-    query: Vectors, neighbour_vectors: Vectors, scores: Floats, **weighting: Any
+    query: Vectors,
+    neighbour_vectors: Vectors,
+    scores: Floats,
+    method: Method = "alpha",
+    n: int | None = None,
 ) -> Vectors:
     """Expand a query (d,) with its neighbours: (d,), unit norm.
 
@@ -112,25 +88,20 @@ def expand_query(
         query: (d,), unit norm.
         neighbour_vectors: (m, d), best first, without the query itself.
         scores: (m,), their inner products with the query.
-        **weighting: Of `Weighting`.
+        method: How they are weighted, see the top of this module.
+        n: How many of them to use. Default: `NEIGHBOURS`.
     """
-    how = Weighting(**weighting)
-    weights = how.weights(scores[None, : how.count])
-    expanded: Vectors = _combined(query[None], neighbour_vectors[None, : how.count], weights)[0]
+    n = NEIGHBOURS[method] if n is None else n
+    weights = weights_of(scores[None, :n], method, n)
+    expanded: Vectors = _combined(query[None], neighbour_vectors[None, :n], weights)[0]
     return expanded
 
 
 def augment(
-    rows: RowNumbers, neighbours: Neighbours, vectors_of: VectorsOf, **weighting: Any
+    rows: RowNumbers, neighbours: Neighbours, vectors: Vectors, n: int = NEIGHBOURS["rank"]
 ) -> Vectors:
-    """Expand the vectors of rows (m,) with their neighbours, without themselves: (m, d), unit norm.
-
-    `weighting` is as for `expand_query`, by default ``"rank"``.
-    """
-    how = Weighting(**{"method": "rank", **weighting})
-    own, n = vectors_of(rows), how.count
-    if n == 0 or len(rows) == 0:
-        return own
+    """Expand rows (m,) of vectors with their n neighbours by rank: (m, d), unit norm."""
+    own = vectors[rows]
     found, scores = neighbours(own, n + 1)
     # Among equal vectors a row need not come first in its own list, nor be in it at all. If it is
     # there, it is removed; otherwise the last one is.
@@ -138,18 +109,11 @@ def augment(
     found = np.take_along_axis(found, others, axis=1)
     scores = np.take_along_axis(scores, others, axis=1)
     scores[(found == rows[:, None]) | (found < 0)] = 0  # an index of n rows or fewer
-    weights = how.weights(scores)
-    # Neighbourhoods overlap: fetching each row once saves most of the reading.
-    distinct, places = np.unique(found[weights > 0], return_inverse=True)
-    if len(distinct) == 0:
-        return own
-    index = np.zeros(found.shape, np.int64)
-    index[weights > 0] = places
-    fetched = vectors_of(distinct)
+    weights = weights_of(scores, "rank", n)
     out = np.empty(own.shape, np.float32)
-    for start in range(0, len(own), 64):  # 64 × 50 vectors of 2048 floats are 26 MB
+    for start in range(0, len(own), 64):  # 64 × 20 vectors of 2048 floats are 10 MB
         part = slice(start, start + 64)
-        out[part] = _combined(own[part], fetched[index[part]], weights[part])
+        out[part] = _combined(own[part], vectors[found[part]], weights[part])
     return out
 
 

@@ -1,4 +1,4 @@
-"""What ranking methods need of a collection: the neighbours of vectors, and the vectors of rows."""
+"""What ranking methods need of a collection: the neighbours of vectors."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -11,9 +11,6 @@ from solar.storage import nearest
 Neighbours: TypeAlias = Callable[[Vectors, int], tuple[RowNumbers, Floats]]
 """Rows (m, k) and scores (m, k) of the k most similar to each of the vectors (m, d), best first; an
 index with fewer rows may give fewer, or pad with -1."""
-
-VectorsOf: TypeAlias = Callable[[RowNumbers], Vectors]
-"""The vectors (m, d) of the rows (m,), in their order."""
 
 
 def exact_neighbours(database: Vectors) -> Neighbours:
@@ -84,10 +81,3 @@ def largest(scores: Floats, k: int) -> RowNumbers:
     tied = np.count_nonzero(scores >= of_likely.min(axis=1, keepdims=True), axis=1) > k
     best[tied] = np.argsort(-scores[tied], axis=1, kind="stable")[:, :k]
     return best
-
-
-def distinct_places(rows: RowNumbers) -> RowNumbers:
-    """The places in rows (k,) of first occurrences, ascending, without those of -1."""
-    _, first = np.unique(rows, return_index=True)
-    places = np.sort(first)
-    return places[rows[places] >= 0]

@@ -13,9 +13,7 @@ with the constants and steps of its code:
 import numpy as np
 from numpy.typing import NDArray
 
-from solar.arrays import Floats, RowNumbers, Vectors
-from solar.errors import SolarError
-from solar.ranking.neighbours import VectorsOf, distinct_places
+from solar.arrays import Floats, Vectors
 from solar.ranking.results import SearchResults
 
 TOP = 400
@@ -24,49 +22,27 @@ TOP = 400
 def rerank(results: SearchResults) -> SearchResults:
     """Rank the best ``TOP`` photos again; those after them stay as they are."""
     found = results.candidates(TOP)
-    rows = np.arange(len(found.paths))
-    return results.ranked(found, *superglobal(results.vector, rows, found.vectors.__getitem__))
+    scores = superglobal(results.vector, found.vectors)
+    order = np.argsort(-scores, kind="stable")
+    return results.ranked(found, order, scores[order])
 
 
 def superglobal(
-    query: Vectors,
-    rows: RowNumbers,
-    vectors_of: VectorsOf,
-    *,
-    top: int = TOP,
-    neighbours: int = 9,
-    beta: float = 0.15,
-) -> tuple[RowNumbers, Floats]:
-    """Rank the best results of a plain search again.
+    query: Vectors, vectors: Vectors, *, neighbours: int = 9, beta: float = 0.15
+) -> Floats:
+    """New scores (m,) of results (m, d), which cannot be compared with plain ones.
 
-    Args:
-        query: (d,), unit norm.
-        rows: (m,) found for it, best first, -1 where there were no more.
-        vectors_of: Called for the first ``top`` rows only.
-        top: How many results to rank again. The cost grows with its square.
-        neighbours: K above.
-        beta: β above; with 0 results stay as they are.
-
-    Returns:
-        The first ``top`` rows (-1 and repeats dropped), best first, with new scores, which cannot
-        be compared with plain ones.
+    `neighbours` is K above and `beta` β; with β = 0 results stay as they are.
     """
-    if min(top, neighbours, beta) < 0:
-        raise SolarError(
-            "Re-ranking takes no negative numbers: top, neighbours and beta must be 0 or more."
-        )
-    rows = rows[distinct_places(rows)][:top]
-    if len(rows) == 0:
-        return rows, np.empty(0, np.float32)
-    vectors = vectors_of(rows)
+    if len(vectors) == 0:
+        return np.empty(0, np.float32)
     refine = refinement(vectors, neighbours, beta)
     # Products with refined vectors are refined products: the vectors themselves are not needed.
     first = refine @ (vectors @ query)
     best = np.argsort(-first, kind="stable")[: neighbours + 1]
     second = refine @ (vectors @ (refine[best] @ vectors).max(axis=0))
-    scores = (first + second) / 2
-    order = np.argsort(-scores, kind="stable")
-    return rows[order], scores[order]
+    scores: Floats = (first + second) / 2
+    return scores
 
 
 def refinement(vectors: Vectors, neighbours: int, beta: float) -> NDArray[np.float32]:

@@ -11,8 +11,6 @@ Three environment variables steer it:
 import json
 import os
 import re
-import shutil
-import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,12 +37,7 @@ _ATTEMPTS = 4  # per mirror, counted anew after an attempt that brought a megaby
 _PAUSE = 0.5  # seconds before the second attempt, doubled for each one after it
 _PIECE = 1 << 20
 _TIMEOUT = 30.0  # seconds without a connection, or without a byte
-_WINDOW = 30.0  # seconds of waiting for bytes over which the speed is measured
-_SLOWEST = 1024  # bytes per second: slower mirrors are given up
 _PASSING = {408, 425, 429, 500, 502, 503, 504}  # answers worth asking again for
-
-# Files hashed by this process, by path and digest, with their state at that time.
-_verified: dict[tuple[Path, str | None], tuple[int, ...]] = {}
 
 Report = Callable[[int, "int | None"], None]
 """Called with the bytes that have arrived and their total (None: unknown)."""
@@ -138,8 +131,8 @@ def fetch(
         name: Its path on the user's mirrors. Default: the name of `destination`.
 
     Raises:
-        SolarError: No mirror has the file, there is no room for it, the file already there has
-            another hash, or a link lies where something would be written.
+        SolarError: No mirror has the file, there is no room for it, or the file already there has
+            another hash.
     """
     destination = Path(destination)
     if destination.is_file():
@@ -149,11 +142,9 @@ def fetch(
         raise job.failure("SOLAR_OFFLINE is set", "unset SOLAR_OFFLINE")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        refuse_links(beside(destination, ".lock"))
         with locked(beside(destination, ".lock")):
             if destination.is_file():  # another process has fetched it
                 return checked(destination, sha256)
-            refuse_links(destination, job.part, job.origin, digest_note(destination))
             with bar(destination.name, shown=progress) as report:
                 _fetch_from_any(replace(job, report=report))
     except OSError as problem:
@@ -164,40 +155,20 @@ def fetch(
     return destination
 
 
-def refuse_links(*paths: Path) -> None:
-    """Raise a SolarError if one of the paths is a link, a pipe or the like.
-
-    A link planted in a shared folder could make us overwrite another file; a pipe would hang.
-    """
-    for path in paths:
-        try:
-            found = path.lstat()
-        except FileNotFoundError:
-            continue
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-            raise SolarError(
-                f"{path} is a link or not a regular file, and is not overwritten: delete it."
-            )
-
-
 def checked(path: Path, sha256: str | None, *, bundled: bool = False) -> Path:
     """The path of an existing file, if its hash is right or unknown; else a SolarError.
 
     `sha256` may be the first digits; None stands for the digest noted at its download. `bundled`
     files came with solar.
     """
+    expected = sha256 or noted_digest(path)
+    if expected is None:
+        return path
     with reading(path):
-        expected, found = sha256 or noted_digest(path), path.stat()
-        # Hashing 180 MB takes 0.2 s, so a process does it once, and again when the file changed.
-        key = path.absolute(), expected
-        state = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-        if expected is None or _verified.get(key) == state:
-            return path
         digest = file_digest(path)
     if not digest.startswith(expected.lower()):
         remedy = "install solar again" if bundled else "delete it to download it again"
         raise SolarError(f"{path} has {_mismatch(digest, expected, path)}; {remedy}.")
-    _verified[key] = state
     return path
 
 
@@ -270,8 +241,6 @@ def _transfer(url: str, job: _Job) -> None:
         if job.expected is None:
             _check_can_be_judged(response, said)
         with job.part.open("ab" if start else "wb") as part:
-            if said.total is not None:
-                _check_room(job, said.total - start)
             if not start:
                 _write_origin(url, said, job)
             _copy(response, part, start, said.total, job.report)
@@ -315,10 +284,8 @@ def _copy(
     response: HTTPResponse, part: IO[bytes], done: int, total: int | None, report: Report
 ) -> None:
     """Write the body to the part file; `total` is the size of the whole file."""
-    pace = Pace()
     while total is None or done < total:
         report(done, total)
-        began = time.monotonic()
         try:
             # read1 hands over what is there, so that a later drop loses nothing.
             piece = response.read1(_PIECE if total is None else min(_PIECE, total - done))
@@ -326,23 +293,12 @@ def _copy(
             raise DroppedError(plain(problem)) from problem
         if not piece:
             break
-        pace.add(time.monotonic() - began, len(piece))
         part.write(piece)
         part.flush()  # so that it survives a kill
         done += len(piece)
     report(done, total)
     if total is not None and done < total:
         raise DroppedError(f"the connection was dropped after {done:,} of {total:,} bytes")
-
-
-def _check_room(job: _Job, needed: int) -> None:
-    folder = job.destination.parent
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise SolarError(
-            f"{job.destination.name} needs {needed / 1e6:,.1f} MB more but only "
-            f"{free / 1e6:,.1f} MB are free in {folder}; free some space or {job.elsewhere}."
-        )
 
 
 def _write_origin(url: str, said: Announced, job: _Job) -> None:
@@ -374,7 +330,7 @@ def ask(url: str, headers: dict[str, str]) -> HTTPResponse:
     usual = {"User-Agent": f"solar/{__version__}", "Accept-Encoding": "identity"}
     try:
         asked = request.Request(url, headers={**usual, **headers})
-        response: HTTPResponse = _opener().open(asked, timeout=_TIMEOUT)
+        response: HTTPResponse = request.urlopen(asked, timeout=_TIMEOUT)
     except error.HTTPError as problem:
         with problem:
             if problem.code == 416:
@@ -405,41 +361,6 @@ def sent_part(response: HTTPResponse) -> re.Match[str] | None:
     """First byte, last byte and size of the file ("*": unknown), where a part of it is sent."""
     said = response.headers.get("Content-Range", "")
     return re.match(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", said)
-
-
-class Pace:
-    """The speed of a mirror; a MirrorError if it is too slow."""
-
-    def __init__(self) -> None:
-        self._waited, self._brought = 0.0, 0
-
-    def add(self, seconds: float, count: int) -> None:
-        """Count bytes that came after waiting."""
-        self._waited += seconds
-        self._brought += count
-        if self._waited >= _WINDOW:
-            if self._brought < _SLOWEST * self._waited:
-                raise MirrorError(f"the server sends less than {_SLOWEST / 1024:g} KiB per second")
-            self._waited, self._brought = 0.0, 0
-
-
-def _opener() -> request.OpenerDirector:
-    """An opener for http and https through the user's proxy, and not for file://, ftp:// or data:.
-
-    The latter also holds for redirects.
-    """
-    opener = request.OpenerDirector()
-    for handler in (
-        request.ProxyHandler,
-        request.HTTPHandler,
-        request.HTTPSHandler,
-        request.HTTPRedirectHandler,
-        request.HTTPDefaultErrorHandler,
-        request.HTTPErrorProcessor,
-        request.UnknownHandler,
-    ):
-        opener.add_handler(handler())
-    return opener
 
 
 def address(url: str) -> tuple[str, str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 
@@ -32,8 +31,6 @@ class Answer:
     """Further ones; "ETag": "" leaves it out."""
     framing: str = "length"
     """How the end of the body is known: "length", "chunked", or "close" of the connection."""
-    drip: float = 0.0
-    """Seconds before each two bytes of the body."""
     content_type: str = "application/octet-stream"
     length: int | None = None
     """A Content-Length that is a lie."""
@@ -113,21 +110,10 @@ def reply(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
         handler.send_header("Content-Range", f"bytes {start}-{last}/{size}")
     handler.end_headers()
     sent = answer.sends.pop(0) if answer.sends else len(body)
-    if answer.drip:
-        trickle(handler, body, answer.drip)
-        return
     handler.wfile.write(body[:sent])
     if answer.hold and sent < len(body):
         handler.wfile.flush()
         answer.hold.wait(20)
-
-
-def trickle(handler: BaseHTTPRequestHandler, body: bytes, pause: float) -> None:
-    with suppress(OSError):  # whoever asked has given up
-        for place in range(0, len(body), 2):
-            time.sleep(pause)
-            handler.wfile.write(body[place : place + 2])
-            handler.wfile.flush()
 
 
 def asked_start(handler: BaseHTTPRequestHandler, answer: Answer) -> int:

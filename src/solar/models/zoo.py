@@ -136,8 +136,8 @@ def is_here(entry: NamedModel) -> bool:
 def obtain(name: str, *, progress: bool = True) -> Path:
     """The checked file of a model that `find` knows, downloaded if need be.
 
-    Checking takes 20 ms for a bundled model and 0.2 s for a large one, once per process. A
-    SolarError if the hash is wrong, or the file can only be downloaded by hand.
+    Checking takes 20 ms for a bundled model and 0.2 s for a large one. A SolarError if the hash is
+    wrong, or the file can only be downloaded by hand.
     """
     from solar.download import checked, fetch  # brings in http, which listing does not need
 

@@ -224,25 +224,6 @@ def test_two_at_once_do_not_meet(server: FileServer, root: Path) -> None:
         get("rparis6k", root)
 
 
-def test_a_lock_that_is_a_link_is_refused(server: FileServer, root: Path, tmp_path: Path) -> None:
-    (root / "rparis6k" / ".solar").mkdir(parents=True)
-    (tmp_path / "precious").write_text("precious")
-    (root / "rparis6k" / ".solar" / "lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(SolarError, match=r"\.solar/lock is a link"):
-        get("rparis6k", root)
-    assert (tmp_path / "precious").read_text() == "precious"
-
-
-def test_a_link_that_leads_nowhere_among_the_archives_is_refused(
-    server: FileServer, root: Path, tmp_path: Path
-) -> None:
-    (root / "rparis6k" / "archives").mkdir(parents=True)
-    (root / "rparis6k" / "archives" / "paris_1-v1.tgz").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(SolarError, match=r"paris_1-v1\.tgz is a link"):
-        get("rparis6k", root)
-    assert not (tmp_path / "nowhere").exists()
-
-
 def test_offline_says_where_to_put_the_file(
     server: FileServer, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from solar.datasets.labelled.photo_labels import read_rows
+from solar.datasets.labelled.photo_labels import read_columns, read_rows
 from solar.errors import SolarError
 from solar.files import reading, replacing
 
@@ -77,12 +77,11 @@ def _names(folder: Path) -> set[str]:
 
 
 def _read_labels(path: Path) -> Iterable[tuple[str, str]]:
-    for number, row in read_rows(path):
-        if row[0] == "id":
-            continue
-        if len(row) < 2 or not row[0] or not row[-1]:
+    columns = {key: [key] for key in ("id", "landmark_id")}
+    for number, cells in read_columns(path, columns):
+        if not all(cells.values()):
             raise SolarError(f"Line {number} of {path} has no id and landmark_id.")
-        yield row[0], row[-1]
+        yield cells["id"], cells["landmark_id"]
 
 
 def _read_boxes(path: Path) -> dict[str, tuple[float, float, float, float] | None]:

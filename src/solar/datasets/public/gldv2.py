@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Ints
-from solar.datasets.labelled.photo_labels import read_columns, read_rows
+from solar.datasets.labelled.photo_labels import read_columns
 from solar.datasets.labelled.training_set import FolderPhotos, PathArray, Places, missing_photos
 from solar.errors import SolarError
 from solar.files import reading
@@ -162,22 +162,16 @@ def _read_photos(path: Path) -> _PhotoTable:
     landmarks, lines = array("q"), array("q")
 
     def photos() -> Iterator[bytes]:
-        rows = read_rows(path)
-        _, heading = next(rows, (0, []))
-        if "id" not in heading:
-            raise SolarError(f"Line 1 of {path} names no column id: it is not a list of photos.")
-        photo = heading.index("id")
-        landmark = heading.index("landmark_id") if "landmark_id" in heading else None
-        allowed = re.compile(_ID).fullmatch
-        for number, row in rows:
-            if len(row) != len(heading) or not allowed(row[photo]):
-                raise SolarError(f"Line {number} of {path} is not a photo's id and what it shows.")
-            shown = "-1" if landmark is None else row[landmark]
-            if landmark is not None and not (shown.isdecimal() and len(shown) <= 18):
+        allowed, columns = re.compile(_ID).fullmatch, {key: [key] for key in ("id", "landmark_id")}
+        for number, cells in read_columns(path, columns, ("landmark_id",)):
+            if not allowed(cells["id"]):
+                raise SolarError(f"Line {number} of {path} has an id that no photo can have.")
+            shown = cells.get("landmark_id")
+            if shown is not None and not (shown.isdecimal() and len(shown) <= 18):
                 raise SolarError(f"Line {number} of {path} has a landmark_id that is not a number.")
-            landmarks.append(int(shown))
+            landmarks.append(-1 if shown is None else int(shown))
             lines.append(number)
-            yield row[photo].encode()
+            yield cells["id"].encode()
 
     ids = np.fromiter(photos(), "S16")
     return _PhotoTable(path, ids, *(np.frombuffer(one, np.int64) for one in (landmarks, lines)))

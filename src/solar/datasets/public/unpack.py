@@ -73,7 +73,7 @@ def unpack(
                 if wanted is not None and not wanted(place.as_posix()):
                     continue
                 left -= member.size
-                _check_size(member, archive, left, into)
+                _check_size(member, archive, left)
                 with member.open() or io.BytesIO() as source:
                     _write(source, into / place)
                 count += 1
@@ -108,17 +108,11 @@ def _place(member: _Member, archive: str, keep: int) -> PurePosixPath:
     return PurePosixPath(*path.parts[-keep:])
 
 
-def _check_size(member: _Member, archive: str, left: int, into: Path) -> None:
+def _check_size(member: _Member, archive: str, left: int) -> None:
     if not 0 <= member.size <= _LARGEST:
         raise _refused(archive, member, f"claims to have {member.size:,} bytes")
     if left < 0:
         raise _refused(archive, member, "goes beyond what so small an archive can honestly hold")
-    if member.size > (free := shutil.disk_usage(into).free):
-        raise SolarError(
-            f"{member.name!r} in {archive} needs {member.size / 1e6:,.1f} MB but only "
-            f"{free / 1e6:,.1f} MB are free in {into}; free some space or choose another "
-            "folder."
-        )
 
 
 def _refused(archive: str, member: _Member, why: str) -> SolarError:

@@ -9,8 +9,6 @@ from support.web_browser import Visit, finished
 from support.web_server import served
 from support.web_visits import PHOTOS, Home, Open, names, numbers, search, upload
 
-pytest.importorskip("cv2", reason="pip install opencv-python-headless")
-
 from solar.errors import SolarError
 from solar.index import Index
 from solar.web import WebSettings, create_app
@@ -68,7 +66,7 @@ def test_what_takes_vectors_is_not_offered_and_refused_in_one_sentence(
     features = told["features"]
     assert told["photos"] == PHOTOS
     assert [method["name"] for method in features["rerank"]] == ["verify"]
-    assert (features["map"], features["judge"], features["match"]) == (False, False, True)
+    assert (features["map"], features["judge"]) == (False, False)
     assert told["models"] == [{"name": "rootsift", "attention": [], "why": False, "text": False}]
     known = numbers(client)
     other = search(client, known[VIEW])["hits"][0]["id"]

@@ -13,7 +13,6 @@ from support.web_browser_fixtures import served
 from solar.index.build import build
 
 pytest_plugins = ["support.web_browser_fixtures"]
-pytest.importorskip("cv2", reason="OpenCV is not installed")
 
 
 @pytest.fixture(scope="module")

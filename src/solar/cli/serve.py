@@ -86,6 +86,5 @@ def serve(
         root_path=root_path.rstrip("/"),
         proxies=tuple(proxies or ()),
         rate=rate,
-        burst=max(10 * rate, 1.0),
         queue=queue,
     )

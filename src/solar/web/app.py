@@ -170,10 +170,6 @@ def _index_app(service: Service, admission: Admission, ready: Callable[[], bool]
 
 
 class _PageFiles(StaticFiles):
-    def lookup_path(self, path: str) -> Any:
-        listed = Path(path).suffix in (".html", ".js", ".css", ".svg")
-        return super().lookup_path(path) if listed else ("", None)
-
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
         response.headers["Cache-Control"] = "no-cache"  # ask every time whether it has changed
@@ -181,7 +177,7 @@ class _PageFiles(StaticFiles):
 
 
 def _add_pages(app: FastAPI, service: Service, ready: Callable[[], bool]) -> None:
-    files = _PageFiles(directory=service.settings.static)
+    files = _PageFiles(directory=Path(__file__).parent / "static")
     app.mount("/static", files)
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)

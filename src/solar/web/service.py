@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -66,9 +65,7 @@ class Resources:
         self.encoders: dict[str, QueryEncoder] = {}
         # An uploaded photo can be searched with in every index.
         self.uploads = Uploads(settings.query_bytes)
-        self.network = NetworkThread(
-            settings.queue, settings.batch, settings.gather, self.metrics.forward
-        )
+        self.network = NetworkThread(settings.queue, settings.batch, watch=self.metrics.forward)
         self.threads = Threads(settings.threads, 2 * settings.queue)
         # Threads of their own, so that no quick search waits behind a slow task.
         self.slow = Threads(settings.threads, settings.queue)
@@ -214,7 +211,6 @@ class Service:
                 ],
                 usual=self.usual,
                 probability=index.calibration is not None,
-                match=_has_cv2(),
                 labels=self.collection.labelled,
                 map=self._vectors,
                 judge=self._vectors,
@@ -385,13 +381,9 @@ class Service:
         show("solar_ranking_bytes", "Memory of rankings kept.", lambda: self.searcher.bytes)
 
 
-def _has_cv2() -> bool:
-    return find_spec("cv2") is not None
-
-
 def _methods(index: PhotoIndex) -> Mapping[str, Reranker]:
-    here = {"vectors": index.has_vectors, "photos": _has_cv2()}
-    return {name: method for name, method in METHODS.items() if here[method.needs]}
+    vectors = index.has_vectors
+    return {name: one for name, one in METHODS.items() if vectors or one.needs != "vectors"}
 
 
 def model_name(index: PhotoIndex) -> str:

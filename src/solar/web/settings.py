@@ -1,6 +1,6 @@
 """Settings of the web app."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -40,15 +40,12 @@ class WebSettings:
         indexes: The names of all indexes of the server, if there are several.
         proxies: Addresses or networks of reverse proxies whose `X-Forwarded-For` is trusted.
         max_upload_bytes: Maximum size of an uploaded photo.
-        max_uploads: Maximum number of photos in one request that adds photos.
         max_pixels: Maximum number of pixels of a photo that is decoded, checked in its header.
-        rate: Requests per second per visitor, on average; 0 for no limit. A picture counts as a
-            tenth of a request.
-        burst: Requests that a visitor may send at once.
+        rate: Requests per second per visitor, on average, with bursts of ten times that; 0 for no
+            limit. A picture counts as a tenth of a request.
         queue: Maximum number of searches and clicks waiting for the network; beyond it, visitors
             get a 503.
         batch: Maximum number of queries of the same size in one forward pass.
-        gather: Seconds that a query waits for others to share a forward pass with.
         threads: Number of threads that decode, search and match.
         query_bytes: Memory for uploaded queries; the oldest are dropped.
         picture_bytes: Memory for cached thumbnails and pictures.
@@ -57,7 +54,6 @@ class WebSettings:
         why_bytes: Memory for cached explanations.
         in_flight_bytes: Maximum size of all uploads in progress, separately for queries and for
             photos to add; beyond it, visitors get a 503.
-        static: The folder of the page's files.
     """
 
     name: str = "photos"
@@ -75,13 +71,10 @@ class WebSettings:
     indexes: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
     max_upload_bytes: int = 32 * MIB
-    max_uploads: int = 100
     max_pixels: int = 100_000_000
     rate: float = 20.0
-    burst: float = 200.0
     queue: int = 64
     batch: int = 16
-    gather: float = 0.004
     threads: int = 2
     query_bytes: int = 128 * MIB
     picture_bytes: int = 64 * MIB
@@ -89,7 +82,6 @@ class WebSettings:
     attention_size: int = SIZE
     why_bytes: int = 256 * MIB
     in_flight_bytes: int = 256 * MIB
-    static: Path = field(default=Path(__file__).parent / "static")
 
     @property
     def label(self) -> str:

@@ -91,7 +91,6 @@ def test_results_for_words_can_be_judged_and_ranked_again(
 def test_what_words_cannot_be_used_for(
     reading: tuple[TestClient, Index], request_: dict[str, object], said: str
 ) -> None:
-    pytest.importorskip("cv2", reason="OpenCV is not installed")
     answer = reading[0].post("/api/v1/search", json=request_)
     assert answer.status_code == 422
     assert said in answer.json()["error"]

@@ -73,7 +73,7 @@ class Matching(MadeOnce["tuple[Matches, float]"]):
     ) -> tuple[tuple[Matches, float], bool]:
         """Matches, as for verification, and whether they were cached.
 
-        A SolarError if a photo cannot be read, the box misses it, or OpenCV is not installed.
+        A SolarError if a photo cannot be read, or the box misses it.
         """
 
         def compare() -> tuple[Matches, float]:

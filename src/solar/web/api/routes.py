@@ -56,6 +56,7 @@ NDJSON = "application/x-ndjson"
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 Limit = Annotated[int, Query(ge=1, le=200)]
 ShortId = Annotated[str, Path(max_length=40)]
+_MOST_ADDED = 100  # photos in one request
 _JPEG: dict[int | str, dict[str, Any]] = {
     200: {"description": "The picture.", "content": {"image/jpeg": {}}}
 }
@@ -225,7 +226,7 @@ def create_router(service: Service) -> APIRouter:
     async def add(request: Request) -> schemas.JobStarted:
         """Add photos to the collection, if this server allows it."""
         service.adder.check()
-        async with _form(request, "photos", service.settings.max_uploads) as uploads:
+        async with _form(request, "photos", _MOST_ADDED) as uploads:
             files = [(_shown(upload.filename or ""), upload.file) for upload in uploads]
             return schemas.JobStarted(job=await service.adder.start(files))
 

@@ -117,7 +117,6 @@ class Features(BaseModel):
     rerank: list[MethodInfo]
     usual: list[str] = Field(description="Names of the methods that are used by default.")
     probability: bool = Field(description="Whether hits come with probabilities.")
-    match: bool
     labels: bool
     map: bool
     judge: bool = Field(description="Whether results can be marked as liked or unliked.")

@@ -53,7 +53,6 @@ _LINGER_SECONDS = 2.0
 _LINGER_WHOLE_SECONDS = 10.0
 
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_HANDLES = {errno.EMFILE, errno.ENFILE}
 
 log = logging.getLogger("solar.web")
 
@@ -154,7 +153,7 @@ class Admission:
     """Rates and upload budgets, shared by all indexes of a server."""
 
     def __init__(self, settings: WebSettings) -> None:
-        self.rates = Rates(settings.rate, settings.burst)
+        self.rates = Rates(settings.rate, max(10 * settings.rate, 1.0))
         self.longest = {
             "/api/v1/queries": settings.max_upload_bytes + _FRAME,
             "/api/v1/photos": _ADD_TIMES * settings.max_upload_bytes + _FRAME,
@@ -274,11 +273,6 @@ class _Answer:
 
 
 def _hidden(error: Exception) -> WebError:
-    number = error.errno if isinstance(error, OSError) else None
-    if number in _FULL:
+    if isinstance(error, OSError) and error.errno in _FULL:
         return WebError(507, "The server's disk is full: try again when there is space.")
-    if number in _HANDLES:
-        return WebError(
-            503, "The server has too many files open: try again in 5 s.", {"Retry-After": "5"}
-        )
     return WebError(500, HIDDEN)

@@ -146,10 +146,7 @@ export function photoViewer(main, shared) {
     const to = {
       search: searchWith(id, below),
       why: compared && whyAddress(shared.info, other, id, { box: part, model }),
-      match:
-        compared &&
-        shared.info.features.match !== false &&
-        route.address("match", [other, id], { box: part }),
+      match: compared && route.address("match", [other, id], { box: part }),
       look: route.address("look", [id]),
     };
     const known = beside ? "the previous photo" : "the query";

@@ -204,10 +204,7 @@ function results(root, shared, first) {
     const { box } = params;
     return {
       look: route.address("look", [hit.id]),
-      match:
-        query &&
-        shared.info.features.match !== false &&
-        route.address("match", [query, hit.id], { box }),
+      match: query && route.address("match", [query, hit.id], { box }),
       why: query && whyAddress(shared.info, query, hit.id, params),
     };
   }

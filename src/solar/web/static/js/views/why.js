@@ -81,7 +81,7 @@ function explaining(root, shared, [a, b], first) {
 
   const score = el("strong.why-score", {}, "…");
   const text = el("p.facts.why-text", { role: "status" }, "Comparing the regions of both photos…");
-  const scene = shared.info.features.match ? el("span.why-scene") : null;
+  const scene = el("span.why-scene");
   const stages = { a: stage("a", "The query"), b: stage("b", "The result") };
   const sheet = el("svg.lines", { "aria-hidden": "true" });
   const pair = el(
@@ -131,7 +131,7 @@ function explaining(root, shared, [a, b], first) {
       if (!explanations.has(wanted)) explanations.set(wanted, post("/why", asked(), { signal }));
       const told = await explanations.get(wanted);
       if (wanted === attention()) take(told);
-      if (scene && !scene.firstChild) verify();
+      if (!scene.firstChild) verify();
     } catch (error) {
       explanations.delete(wanted);
       if (isAbort(error)) return;
@@ -384,8 +384,7 @@ function explaining(root, shared, [a, b], first) {
       el("label.field", {}, el("span", {}, "Opacity"), opacity),
       el("div.why-legend", {}, swatch(FOR, "more similar"), swatch(AGAINST, "less similar")),
       linkButton("Search with the result", route.address("search", [], { q: b }), "search"),
-      shared.info.features.match &&
-        linkButton("Matches", route.address("match", [a, b], { box: params.box }), "match"),
+      linkButton("Matches", route.address("match", [a, b], { box: params.box }), "match"),
     );
   }
 

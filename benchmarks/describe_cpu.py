@@ -136,7 +136,7 @@ def main() -> None:
 
     runs: dict[str, Callable[[Tensor], Tensor]] = {"eager": model.multiscale}
     for name in arguments.backends.split(","):
-        backend = open_backend(model, name, calibration=calibration, threads=arguments.threads)
+        backend = open_backend(model, name, calibration=calibration)
         if backend.name == name:
             runs[name] = partial(model.multiscale, forward=backend)
     batches = [model.normalise(torch.from_numpy(np.array(image))[None]) for image in checks]

@@ -9,9 +9,9 @@ import json
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from http.client import HTTPException, HTTPMessage
+from http.client import HTTPException
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 from urllib import error, parse, request
 
 from solar import __version__
@@ -26,25 +26,14 @@ _ATTEMPTS, _PATIENCE = 3, 30.0
 _MOST = 1 << 28  # maximum bytes of an answer
 
 
-class _OneServer(request.HTTPRedirectHandler):
-    """Follows redirects within one server only: no other may learn the token."""
+class _NoRedirects(request.HTTPRedirectHandler):
+    """Another server must not learn the token, and this one has no need of redirects."""
 
-    def redirect_request(
-        self,
-        req: request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: HTTPMessage,
-        newurl: str,
-    ) -> request.Request | None:
-        here, there = (parse.urlsplit(one)[:2] for one in (req.full_url, newurl))
-        if here != there:
-            return None
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
-_OPENER = request.build_opener(_OneServer)
+_OPENER = request.build_opener(_NoRedirects)
 
 
 class ServerPhoto(TypedDict):

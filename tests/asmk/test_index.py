@@ -16,8 +16,6 @@ from solar.index import Index
 from solar.index.add import add
 from solar.models import PatchConfig, PatchNet, save
 
-pytest.importorskip("cv2", reason="pip install opencv-python-headless")
-
 LANDMARKS, VIEWS = 6, 4
 
 

@@ -16,8 +16,6 @@ from solar.index import Index
 from solar.index.add import add
 from solar.local.features import local_features
 
-pytest.importorskip("cv2", reason="pip install opencv-python-headless")
-
 HEADING = "path,x1,y1,x2,y2\n"
 
 

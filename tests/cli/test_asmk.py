@@ -6,8 +6,6 @@ from support.running import HIT_FIELDS, refused, solar
 
 from solar.demo import toy
 
-pytest.importorskip("cv2", reason="pip install opencv-python-headless")
-
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -16,7 +16,6 @@ def photos(tmp_path: Path) -> Path:
 
 
 def test_a_folder_with_a_wrong_and_a_broken_photo(photos: Path, tmp_path: Path) -> None:
-    pytest.importorskip("cv2")
     (photos / "landmark-001/broken.jpg").write_bytes(b"no photo")
     wrong = photos / "landmark-000/wrong.jpg"
     wrong.write_bytes((photos / "landmark-002/view-000.jpg").read_bytes())

@@ -18,8 +18,6 @@ from solar.evaluation.protocols.hpatches import evaluate_hpatches
 from solar.evaluation.protocols.patch_describers import describe_patches, describe_sift
 from solar.models import PatchNet, save
 
-pytest.importorskip("cv2", reason="OpenCV finds the keypoints")
-
 
 def test_a_set_is_cut_measured_and_kept(tmp_path: Path) -> None:
     for number in range(2):

@@ -16,8 +16,6 @@ from solar.matching.match import match
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model, save
 from solar.training.retrieval.network import start_local_whitening, take_backbone
 
-pytest.importorskip("cv2", reason="pip install opencv-python-headless")
-
 QUERY = "landmark-001/view-000.jpg"
 
 

@@ -388,7 +388,6 @@ def test_one_call_builds_and_another_synchronises(model: Path, tmp_path: Path) -
 def test_an_index_made_from_a_store_knows_where_its_photos_are(
     nasty: Nasty, model: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("cv2", reason="pip install opencv-python-headless")
     store = package.extract(nasty.folder, tmp_path / "s.store", model=model)
     assert repr(store) == f"<Store '{tmp_path / 's.store'}': {len(GOOD)} x 16 float32>"
     with Index.create(tmp_path / "i.solar", store) as index:

@@ -12,10 +12,8 @@ from PIL import Image
 from solar.images.exif import (
     ExifFacts,
     exif_facts,
-    position,
     stored_box,
     stored_points,
-    taken,
     turned,
     upright_box,
 )
@@ -47,8 +45,8 @@ def test_a_photo_says_where_when_and_with_what_it_was_taken(kind: str, tmp_path:
     data = photo(kind, EIFFEL, "2019:07:14 18:30:00", {MAKE: "Canon", MODEL: "EOS 5D"})
     (tmp_path / "a").write_bytes(data)
     for source in (data, tmp_path / "a", str(tmp_path / "a")):
-        assert position(source) == (48.8582, 2.2945)
-        assert taken(source) == "2019-07-14T18:30:00"
+        assert exif_facts(source).position == (48.8582, 2.2945)
+        assert exif_facts(source).taken == "2019-07-14T18:30:00"
         assert exif_facts(source).camera == "Canon EOS 5D"
 
 
@@ -56,7 +54,7 @@ def test_a_photo_says_where_when_and_with_what_it_was_taken(kind: str, tmp_path:
     ("north", "east", "signs"), [("S", "W", (-1, -1)), ("n\0", "W", (1, -1)), ("S", "E", (-1, 1))]
 )
 def test_south_and_west_are_negative(north: str, east: str, signs: tuple[int, int]) -> None:
-    found = position(photo(gps={**EIFFEL, 1: north, 3: east}))
+    found = exif_facts(photo(gps={**EIFFEL, 1: north, 3: east})).position
     assert found == (48.8582 * signs[0], 2.2945 * signs[1])
 
 
@@ -74,12 +72,12 @@ def test_south_and_west_are_negative(north: str, east: str, signs: tuple[int, in
     ],
 )
 def test_a_position_that_makes_no_sense_is_not_known(gps: dict[int, Any]) -> None:
-    assert position(photo(gps=gps)) is None
+    assert exif_facts(photo(gps=gps)).position is None
 
 
 @pytest.mark.parametrize("time", ["0000:00:00 00:00:00", "    :  :     :  :  ", "2019:02:30 1:2:3"])
 def test_a_time_that_makes_no_sense_is_not_known(time: str) -> None:
-    assert taken(photo(time=time)) is None
+    assert exif_facts(photo(time=time)).taken is None
 
 
 @pytest.mark.parametrize(
@@ -107,8 +105,8 @@ def test_a_damaged_position_leaves_the_time() -> None:
     pointer = b"\x88\x25\x00\x04\x00\x00\x00\x01"  # to the group of GPS facts
     before, _, after = data.partition(pointer)
     broken = before + pointer + b"\x00\xff\xff\xf0" + after[4:]
-    assert position(broken) is None
-    assert taken(broken) == "2019-07-14T18:30:00"
+    assert exif_facts(broken).position is None
+    assert exif_facts(broken).taken == "2019-07-14T18:30:00"
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL")

@@ -53,16 +53,6 @@ def test_a_pipe_is_refused_at_once(read, tmp_path, alarm):
 
 
 @UNIX
-def test_a_file_that_becomes_a_pipe_meanwhile_is_refused_at_once(photo, monkeypatch, alarm):
-    usual = photo.stat()
-    photo.unlink()
-    os.mkfifo(photo)
-    monkeypatch.setattr(Path, "stat", lambda self, **_: usual)
-    with pytest.raises(ImageError, match="is a named pipe"):
-        read_image(photo)
-
-
-@UNIX
 def test_a_socket_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the names of sockets must be short
     with socket.socket(socket.AF_UNIX) as listening:

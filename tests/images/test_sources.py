@@ -73,11 +73,17 @@ def test_what_holds_no_photo_is_one_sentence(tmp_path: Path) -> None:
         find_photos(tmp_path / "nothing")
 
 
-def test_two_photos_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_a_name_that_two_sources_share_begins_with_the_source(tmp_path: Path) -> None:
     first = shard(tmp_path / "1.tar", {"a.png": photo(1)})
     second = shard(tmp_path / "2.tar", {"a.png": photo(2)})
+    assert find_photos([first, second]).names == ("1.tar//a.png", "2.tar//a.png")
+
+
+def test_two_photos_of_one_name_in_a_list_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("a.png\na.png\n")
+    (tmp_path / "a.png").write_bytes(photo(1))
     with pytest.raises(SolarError, match=r"are called a\.png"):
-        find_photos([first, second])
+        find_photos(tmp_path / "list.txt")
 
 
 def test_a_damaged_shard_and_a_binary_list_are_one_sentence(tmp_path: Path) -> None:

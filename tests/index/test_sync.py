@@ -462,7 +462,6 @@ def test_one_of_several_roots_moves(home: Home) -> None:
 
 
 def test_an_index_of_local_features_is_synchronised_too(tmp_path: Path) -> None:
-    pytest.importorskip("cv2", reason="pip install opencv-python-headless")
     from solar.asmk import build as asmk_build
     from solar.asmk.build import AsmkSettings
     from solar.demo import toy

@@ -3,8 +3,6 @@ import pytest
 from PIL import Image
 from support.warped import toy_photo
 
-pytest.importorskip("cv2", reason="needs OpenCV")
-
 from solar.near_duplicates.orb_prefilter import VOTES, corners, votes
 
 

@@ -117,7 +117,6 @@ def test_right_and_wrong_at_once_is_one_sentence(index: Index) -> None:
 
 
 def test_verification_looks_at_the_query_that_was_asked(tmp_path: Path) -> None:
-    pytest.importorskip("cv2", reason="pip install opencv-python-headless")
     toy.write(tmp_path / "photos", landmarks=2, views=3, size=(160, 120))
     names = [f"landmark-00{place}/view-00{view}.jpg" for place in range(2) for view in range(3)]
     roots, spec = Roots.at(tmp_path / "photos"), DescriptorSpec(8)

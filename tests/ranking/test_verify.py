@@ -1,4 +1,3 @@
-import sys
 import warnings
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from support.warped import toy_photo, turned
 
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.images.opencv import opencv
 from solar.index import Index
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.ranking import verify as module
@@ -174,16 +172,6 @@ def test_an_index_that_does_not_know_its_photos_says_so(tmp_path: Path) -> None:
         pytest.raises(SolarError, match="`photos=`"),
     ):
         index.search("a.jpg", rerank="verify")
-
-
-def test_without_opencv_that_is_told_before_any_work(
-    index: Index, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    opencv.cache_clear()
-    # Describing the query would complain of something else: the index names no model.
-    with pytest.raises(SolarError, match="opencv-python-headless"):
-        index.search(folder / "query.png", rerank="verify")
 
 
 def test_a_folder_that_is_gone_is_named(index: Index, folder: Path) -> None:

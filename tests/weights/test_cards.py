@@ -23,7 +23,6 @@ CARD = (
 @pytest.fixture
 def cards(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module, its toy figures left out: another test measures those."""
-    pytest.importorskip("cv2", reason="pip install opencv-python-headless")
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import cards
 

@@ -66,7 +66,6 @@ def test_no_name_gives_the_small_network_with_attention(
 @needs_weights
 @pytest.mark.parametrize("name", weights.NAMES)
 def test_the_toy_landmarks_are_found_as_well_as_the_card_promises(name: str) -> None:
-    pytest.importorskip("cv2", reason="pip install opencv-python-headless")
     from cards import toy_local, toy_patches, toy_photos
 
     from solar.evaluation.protocols.patch_describers import patch_describer

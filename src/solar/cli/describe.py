@@ -1,6 +1,5 @@
 """`solar describe`: photos to descriptors."""
 
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -94,16 +93,15 @@ def describe(
 
 
 def _unusable(photo: Path) -> str | None:
-    """Why a photo cannot be opened, as far as its metadata tell."""
+    """Why a photo cannot be opened, as far as its header tells."""
+    from solar.errors import SolarError
+    from solar.images import image_size
+
     try:
-        mode = photo.stat().st_mode
-    except FileNotFoundError:
-        return f"There is no photo {photo}: check the path."
-    except (OSError, ValueError) as error:
-        return f"{photo} cannot be opened: {getattr(error, 'strerror', None) or error}."
-    if stat.S_ISDIR(mode):
-        return f"{photo} is a folder: name a photo in it, or use `solar extract`."
-    return None if stat.S_ISREG(mode) else f"{photo} is not a regular file."
+        image_size(photo)
+    except SolarError as error:
+        return str(error)
+    return None
 
 
 def _runner(

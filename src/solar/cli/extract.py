@@ -74,7 +74,7 @@ def extract(
     from solar import describe
     from solar.cli.printing import print_json, print_summary, write_report
     from solar.cli.progress import photo_progress
-    from solar.images import find_sources
+    from solar.images import find_photos
     from solar.images.known_roots import confirm
 
     exports = {"parquet": parquet, "h5": h5}
@@ -82,7 +82,7 @@ def extract(
     if files and _export(context, source, files, json):
         return
     output = _store_place(output, files)
-    photos = find_sources(source, follow=follow)
+    photos = find_photos(source, follow=follow)
     start = perf_counter()
     with photo_progress() as shown:
         store = describe.extract(

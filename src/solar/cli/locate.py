@@ -28,7 +28,7 @@ def locate(
         photo: A photo, or the path of an indexed one.
     """
     from solar.cli.printing import print_json, say, show, warnings_as_sentences
-    from solar.images.exif import position
+    from solar.images.exif import exif_facts
     from solar.index import Index
     from solar.index.index import locate as located
     from solar.ranking.verify import VerifySettings
@@ -37,7 +37,7 @@ def locate(
     settings = VerifySettings(top=verify_top, photos=photos)
     with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
         found = located(photo, opened, box=area, verify=settings)
-    own = position(photo) if Path(photo).is_file() else None
+    own = exif_facts(photo).position if Path(photo).is_file() else None
     if json:
         print_json({**found.to_dict(), "exif": own})
         return

@@ -63,7 +63,6 @@ def open_backend(
     name: str = "torch",
     *,
     calibration: Iterable[Source] = (),
-    threads: int | None = None,
 ) -> Backend:
     """Prepare a network to run on one of `BACKENDS`, or on torch where that one does not work.
 
@@ -79,7 +78,6 @@ def open_backend(
             `CALIBRATION_PHOTOS` are read. int8 takes its ranges from every other one and must
             reach `INT8_COSINE` on the rest, or float32 is used. The same photos give the same
             descriptors again.
-        threads: Processor cores for a runtime; torch's number by default.
     """
     check_backend(model, name)
     if name == "torch":
@@ -87,7 +85,7 @@ def open_backend(
     batches = _batches(model, calibration) if name.endswith("-int8") else []
     if model.adapt is not None:  # it follows the average over scales: no part of what runs here
         model = model.with_adaptation(None)
-    name, run = start_backend(model, name, Trial(_noise(), batches, INT8_COSINE), threads)
+    name, run = start_backend(model, name, Trial(_noise(), batches, INT8_COSINE))
     if run is None:
         return open_backend(model)
     return Backend(name, lambda images: torch.from_numpy(run(_array(images))))
@@ -116,14 +114,13 @@ class Trial:
     int8_cosine: float  # that int8 must reach there
 
 
-def start_backend(
-    model: Model, name: str, trial: Trial, threads: int | None = None
-) -> tuple[str, Run | None]:
+def start_backend(model: Model, name: str, trial: Trial) -> tuple[str, Run | None]:
     """Start a network on a backend that `check_backend` has passed: its name, and how to run it.
 
-    Where it does not work another one is used, with a warning; None runs torch.
+    It gets as many threads as torch. Where it does not work another one is used, with a warning;
+    None runs torch.
     """
-    threads = threads or torch.get_num_threads()
+    threads = torch.get_num_threads()
     wanted, reason, run = name, "", None
     shape = (1, *trial.inputs[0].shape[1:])
     while name != "torch":

@@ -21,7 +21,7 @@ from solar.describe.settings import Settings
 from solar.describe.store import Store, lock
 from solar.describe.store_files import is_store, read_manifest
 from solar.errors import SolarError
-from solar.images import Box, Photos, Stamp, find_sources
+from solar.images import Box, Photos, Stamp, find_photos
 from solar.images.known_roots import confirm
 from solar.models import RetrievalNet, fingerprint, retrieval_model
 from solar.weights import DEFAULT
@@ -42,7 +42,7 @@ def extract(
     """Compute the embeddings of all photos of a source; continue an interrupted run.
 
     Args:
-        source: What `solar.images.find_sources` takes, or what it gave.
+        source: What `solar.images.find_photos` takes, or what it gave.
         destination: The store's folder. An existing store is updated: new and changed photos are
             described, deleted ones removed, and all others keep their vectors, even if they were
             moved or renamed. A store made with another model or other settings is rejected.
@@ -64,7 +64,7 @@ def extract(
     Raises:
         SolarError: Nothing to describe, a store that does not fit, a full disk.
     """
-    photos = source if isinstance(source, Photos) else find_sources(source)
+    photos = source if isinstance(source, Photos) else find_photos(source)
     net = retrieval_model(model)
     dtype, shard_size = options.pop("dtype", "float32"), options.pop("shard_size", None)
     begun = read_manifest(Path(destination)) if is_store(destination) else None

@@ -18,5 +18,4 @@ from solar.images.sources import Photos as Photos
 from solar.images.sources import Stamp as Stamp
 from solar.images.sources import collect as collect
 from solar.images.sources import find_photos as find_photos
-from solar.images.sources import find_sources as find_sources
 from solar.images.sources import scan_roots as scan_roots

@@ -154,16 +154,6 @@ def exif_facts(photo: Source) -> ExifFacts:
     return ExifFacts(_taken(details), _position(place), _camera(facts))
 
 
-def taken(photo: Source) -> str | None:
-    """When a photo was taken, by the clock of its camera, as `2019-07-14T18:30:00`."""
-    return exif_facts(photo).taken
-
-
-def position(photo: Source) -> Position | None:
-    """Latitude and longitude of where a photo was taken, in degrees."""
-    return exif_facts(photo).position
-
-
 def valid_position(latitude: float, longitude: float) -> bool:
     """Whether these are degrees of a place on earth."""
     return abs(latitude) <= 90 and abs(longitude) <= 180  # which is false for nan

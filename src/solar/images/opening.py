@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeGuard, Union, cas
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError, _imaging, features
+from PIL import Image, UnidentifiedImageError, _imaging
 
 from solar.errors import PASSING, PassingError, SolarError
 from solar.images.scan import RAW_SUFFIXES
@@ -195,21 +195,7 @@ def _stream(source: Any) -> BinaryIO:
 
 def _regular_file(path: Path, name: str) -> BinaryIO:
     """Open a file that holds a photo: never a pipe, which would block."""
-    _check_kind(path.stat().st_mode, name)  # opening a device may have effects
-    if path.suffix.lower() in RAW_SUFFIXES:
-        raise _raw(name)
-    # It may have become a pipe since: O_NONBLOCK does not wait for one.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    file = os.fdopen(os.open(path, flags), "rb")
-    try:
-        _check_kind(os.fstat(file.fileno()).st_mode, name)
-    except ImageError:
-        file.close()
-        raise
-    return file
-
-
-def _check_kind(mode: int, name: str) -> None:
+    mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         raise ImageError(f"{name} is a folder: name a photo in it.")
     if not stat.S_ISREG(mode):
@@ -218,6 +204,9 @@ def _check_kind(mode: int, name: str) -> None:
             f"{name} is {kind.get(stat.S_IFMT(mode), 'a device')}, not a file: "
             "copy the photo into a file first."
         )
+    if path.suffix.lower() in RAW_SUFFIXES:
+        raise _raw(name)
+    return path.open("rb")
 
 
 def _identified(stream: BinaryIO, source: Source) -> Image.Image:
@@ -239,8 +228,6 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
     drawing = "SVG" if b"<svg" in head.lower() else _DRAWINGS.get(head[:4])
     if image is None and drawing:
         raise ImageError(f"{name} is a drawing ({drawing}), not a photo: export it as PNG.")
-    if image is None and head[4:12] == b"ftypavif" and not features.check("avif"):
-        raise ImageError(f'{name} is AVIF: pip install "pillow>=11.3" to read it.')
     if image is None:
         raise ImageError(
             f"{name} is not a photo that can be read: its content is not JPEG, PNG, WebP, "

@@ -122,33 +122,24 @@ class Photos:
             return None
 
 
-def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
+def find_photos(source: str | Path | Sequence[str | Path], *, follow: bool = True) -> Photos:
     """Find photos, in the same order every time.
 
     Args:
         source: A folder (searched in depth, hidden files left out, sorted by name); a `.txt` list
             (one path per line, relative to its folder); a `.tar` shard (its members' names); one
-            photo; or several of these, one after the other.
+            photo; or several of these, one after the other: names that two of them share begin with
+            the folder's.
+        follow: Follow links to folders.
 
     Raises:
-        SolarError: There is no such thing, it holds no photo, or two photos share a name.
+        SolarError: There is no such thing, or it holds no photo.
     """
-    return gather(*_scanned(source))
-
-
-def find_sources(source: str | Path | Sequence[str | Path], *, follow: bool = True) -> Photos:
-    """Find photos as `find_photos` does; names that two folders share begin with the folder's."""
-    found, parts = _scanned(source, follow=follow)
-    below = [one.below for _, scanned in found for one in scanned.found]
-    return collect(parts, follow=follow) if len(set(below)) < len(below) else gather(found, parts)
-
-
-def _scanned(
-    source: str | Path | Sequence[str | Path], *, follow: bool = True
-) -> tuple[list[tuple[Root, Scan]], list[str | Path]]:
     parts = [source] if isinstance(source, str | Path) else list(source)
     places = [expanded(part) for part in parts]
-    return [(root_at(place), scan(place, follow=follow)) for place in places], parts
+    found = [(root_at(place), scan(place, follow=follow)) for place in places]
+    below = [one.below for _, scanned in found for one in scanned.found]
+    return collect(parts, follow=follow) if len(set(below)) < len(below) else gather(found, parts)
 
 
 def root_at(place: Path) -> Root:

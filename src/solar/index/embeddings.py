@@ -28,7 +28,7 @@ from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.files import make_folder, replacing, unwritable
 from solar.images import Photos, Roots, collect
-from solar.images.exif import Position, position
+from solar.images.exif import Position, exif_facts
 from solar.images.roots import expanded
 from solar.index.exchange import SUFFIXES, read_h5
 from solar.index.index import Index, described_rows, is_folder, need_vectors
@@ -113,7 +113,7 @@ class DescribedCollection:
         for row, name in enumerate(self.names):
             place = self.known.get(name)
             if place is None and (photo := self.roots.find(name)) is not None:
-                place = position(photo)
+                place = exif_facts(photo).position
             if place is not None:
                 found[row] = place
         if np.isnan(found).all():

@@ -303,7 +303,7 @@ class Searchable(ABC):
             photos: The folder of the photos, if they have moved.
 
         Returns:
-            Names of methods: verification if OpenCV is installed, the photos can be found, and the
+            Names of methods: verification if the photos can be found and the
             query is a photo. Otherwise an empty list, and a sentence with the reason; the reason is
             empty for an ASMK index and for a query with a text, which need no re-ranking.
         """

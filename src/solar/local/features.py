@@ -114,8 +114,8 @@ def local_features(
 ) -> LocalFeatures:
     """Find and describe the keypoints of a photo.
 
-    A SolarError if it cannot be read, the box misses it, an argument makes no sense, or OpenCV is
-    not installed or has no AKAZE.
+    A SolarError if it cannot be read, the box misses it, an argument makes no sense, or OpenCV has
+    no AKAZE.
 
     Args:
         photo: As for `solar.images.load`; it is turned upright.
@@ -303,7 +303,7 @@ def keypoints_of(
 
     Returns (n, 4) x, y, diameter and angle in degrees; and their descriptors: (n, 128) float32
     histograms of SIFT, (n, 32) or (n, 61) bytes of ORB or AKAZE. Without `describe`, SIFT saves the
-    time for them. A SolarError if OpenCV is not installed, or has no AKAZE.
+    time for them. A SolarError if OpenCV has no AKAZE.
     """
     if method == "sift":
         # Without a box SIFT itself drops the weaker ones, before it describes them.

@@ -38,7 +38,7 @@ class GreyPhotos:
     heights: Tensor  # (photos, levels) int64
 
     @classmethod
-    def lay(cls, photos: Iterable[Pixels], *, levels: int = LEVELS) -> "GreyPhotos":
+    def lay(cls, photos: Iterable[Pixels]) -> "GreyPhotos":
         """Lay photos (h, w) of any sizes end to end, each followed by its halvings.
 
         A SolarError if there is no photo, or one is not a grey 8-bit picture.
@@ -51,7 +51,7 @@ class GreyPhotos:
                     f"Patches are cut from grey photos (h, w) of uint8, not from {photo.shape} of "
                     f"{photo.dtype}."
                 )
-            pyramid = halvings(photo, levels)
+            pyramid = halvings(photo, LEVELS)
             parts += [level.ravel() for level in pyramid]
             shapes.append([(level.shape[0], level.shape[1]) for level in pyramid])
         if not shapes:

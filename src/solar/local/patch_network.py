@@ -160,9 +160,7 @@ class PatchBackend:
         return rows
 
 
-def open_patch_backend(
-    model: PatchNet, name: str, *, threads: int | None = None
-) -> PatchBackend | PatchNet:
+def open_patch_backend(model: PatchNet, name: str) -> PatchBackend | PatchNet:
     """Prepare a patch network to run on a backend; the network itself for torch.
 
     The first time this takes some seconds. Where the backend does not work, another one is used,
@@ -172,7 +170,7 @@ def open_patch_backend(
     check_backend(model, name)
     batches = list(drawn_patches(_BATCHES * _BATCH).reshape(_BATCHES, _BATCH, 1, _SIDE, _SIDE))
     trial = Trial(batches[:2], batches, INT8_PATCH_COSINE)
-    name, run = start_backend(model, name, trial, threads)
+    name, run = start_backend(model, name, trial)
     return model if run is None else PatchBackend(model, name, run)
 
 

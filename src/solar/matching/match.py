@@ -142,7 +142,7 @@ def match(
 
     Raises:
         SolarError: A photo cannot be read, there is no such model, an argument makes no sense, or
-            OpenCV is not installed or has no AKAZE.
+            OpenCV has no AKAZE.
     """
     _check(geometry, ratio, threshold)
     describer = local_model(model, backend)

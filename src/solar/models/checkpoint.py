@@ -391,10 +391,4 @@ def _why_unreadable(path: Path, error: Exception) -> str:
         )
     if "TorchScript" in text:
         return f"{path} is a TorchScript program, not a checkpoint."
-    if path.stat().st_size == 0:
-        return f"{path} is empty."
-    with path.open("rb") as file:
-        is_zip = file.read(4) == b"PK\x03\x04"
-    if is_zip or isinstance(error, EOFError):
-        return f"{path} is damaged or was cut short: fetch or copy it again."
-    return f"{path} is not a checkpoint that solar can read."
+    return f"{path} is not a checkpoint, or is damaged or cut short: fetch or copy it again."

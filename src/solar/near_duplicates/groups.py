@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from solar.errors import SolarError
 from solar.images import image_size
-from solar.images.exif import taken
+from solar.images.exif import exif_facts
 from solar.near_duplicates.report import (
     COPIES,
     KINDS,
@@ -58,10 +58,10 @@ def photo_facts(name: str, source: Path | bytes | None) -> DuplicatePhoto:
         return DuplicatePhoto(name, 0, 0, 0)
     width, height = image_size(source)
     if not isinstance(source, Path):
-        return DuplicatePhoto(name, width, height, len(source), taken(source))
+        return DuplicatePhoto(name, width, height, len(source), exif_facts(source).taken)
     state = source.stat()
     modified = datetime.fromtimestamp(state.st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return DuplicatePhoto(name, width, height, state.st_size, taken(source), modified)
+    return DuplicatePhoto(name, width, height, state.st_size, exif_facts(source).taken, modified)
 
 
 def groups_of(

@@ -24,7 +24,7 @@ from solar.arrays import Doubles, Floats
 from solar.errors import SolarError
 from solar.files import reading
 from solar.images import load
-from solar.images.exif import orientation_of, taken, turned
+from solar.images.exif import exif_facts, orientation_of, turned
 from solar.images.opening import Source, opened
 from solar.local.features import LocalFeatures
 from solar.matching.match import estimate, mutual_matches
@@ -75,7 +75,7 @@ class ComparedPhoto:
     @cached_property
     def taken(self) -> datetime | None:
         """When it was taken, if it says so."""
-        time = taken(self.source)
+        time = exif_facts(self.source).taken
         return None if time is None else datetime.fromisoformat(time)
 
     @cached_property

@@ -92,11 +92,6 @@ class GeM(nn.Module):
         powers = x.float().clamp(min=self.eps).pow(self.p.float()[:, None, None])
         return _split(powers, self.forward(x))
 
-    def extra_repr(self) -> str:
-        """Show the exponent as it is now."""
-        p = self.p.detach()
-        return f"p={p.mean().item():.4f}, channels={p.numel()}, eps={self.eps}"
-
 
 def _split(powers: Tensor, pooled: Tensor) -> Tensor:
     """Pooled vectors (b, c) as sums over locations, in the proportion of `powers` (b, c, h, w)."""

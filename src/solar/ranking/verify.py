@@ -126,7 +126,6 @@ class Verifier:
     def __init__(
         self, find: Find, cache: str | Path | None, settings: VerifySettings | None = None
     ) -> None:
-        opencv()  # fails before any work if it is missing
         self.settings = settings or VerifySettings()
         self.photo = find
         self._model = local_model(self.settings.model, self.settings.backend)
@@ -341,7 +340,7 @@ def find_features(engine: Storage) -> Iterator[str]:
     """Find and keep the features of every photo of an index, in advance of searches.
 
     Yields the paths of photos as they are done; missing or damaged ones are skipped. A SolarError
-    if OpenCV is not installed, or the index does not know where its photos are.
+    if the index does not know where its photos are.
     """
     verifier = index_verifier(engine, VerifySettings())
 

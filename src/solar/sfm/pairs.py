@@ -236,7 +236,7 @@ class ChosenPairs:
 
 
 def verifier_of(photos: DescribedCollection, settings: VerifySettings) -> Verifier:
-    """A verifier for a collection; a SolarError without its photos or OpenCV."""
+    """A verifier for a collection; a SolarError without its photos."""
     roots = photos.roots.moved_to(settings.photos)
     if not any(Path(root.path).exists() for root in roots.roots):
         raise SolarError(

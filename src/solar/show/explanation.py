@@ -96,12 +96,6 @@ class Explanation:
         """(h, w) the same for the regions of B."""
         return self.b.vectors @ self.a.descriptor
 
-    @property
-    def nbytes(self) -> int:
-        """Memory that it holds."""
-        plain = self.plain.nbytes if self.plain else 0
-        return self.a.nbytes + self.b.nbytes + plain
-
     def answers(self, at: Location, side: Side = "a") -> Floats:
         """(h, w) what each region of the other photo adds together with the region at a location.
 

@@ -82,7 +82,6 @@ def test_the_same_bytes_every_time(photos: Path, tmp_path: Path) -> None:
 
 
 def test_compared_once_and_chosen_again(tmp_path: Path) -> None:
-    pytest.importorskip("cv2")
     toy.write(tmp_path / "photos", landmarks=3, views=4)
     compared = build_training_set(tmp_path / "photos", tmp_path / "set.json", verify=True)
     stricter = build_training_set(tmp_path / "set.json", tmp_path / "strict.json", least=40)

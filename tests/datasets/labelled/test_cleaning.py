@@ -1,4 +1,3 @@
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,8 +5,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageDraw
-
-pytest.importorskip("cv2")
 
 from solar.datasets.labelled.cleaning import (
     Geometry,
@@ -20,7 +17,6 @@ from solar.datasets.labelled.training_set import label_photos
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
-from solar.images.opencv import opencv
 from solar.local.features import LocalFeatures, local_features
 from solar.models import PatchConfig, PatchNet, save
 
@@ -129,15 +125,6 @@ def test_a_photo_of_nothing_has_no_points_and_agrees_with_nobody() -> None:
     assert empty.points.shape == (0, 2)
     something = points(toy.landmark(0, 0))
     assert agreeing(empty, something, geometry) == agreeing(something, empty, geometry) == 0
-
-
-def test_without_opencv_the_sentence_says_what_to_install(
-    mislabelled: TrainingSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    opencv.cache_clear()
-    with pytest.raises(SolarError, match="opencv-python-headless"):
-        compare_photos(mislabelled)
 
 
 def test_a_photo_that_cannot_be_read_is_named(tmp_path: Path) -> None:

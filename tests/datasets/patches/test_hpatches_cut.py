@@ -18,8 +18,6 @@ from solar.datasets.patches.hpatches_cut import (
 )
 from solar.errors import SolarError
 
-pytest.importorskip("cv2", reason="OpenCV makes the views")
-
 
 def test_reads_every_sequence_of_a_folder_by_name(tmp_path: Path) -> None:
     write_sequence(tmp_path / "v_b", seed=1)
@@ -56,9 +54,6 @@ def test_a_missing_homography_is_named(tmp_path: Path) -> None:
 def test_a_folder_without_sequences_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SolarError, match="sequence"):
         read_sequences(tmp_path)
-
-
-pytest.importorskip("cv2", reason="OpenCV finds the keypoints")
 
 
 @pytest.fixture(scope="module")

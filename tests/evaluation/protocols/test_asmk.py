@@ -12,8 +12,6 @@ from solar.evaluation.metrics import average_precision, without_junk
 from solar.evaluation.paper import tables
 from solar.evaluation.paper.tables import TABLE_1
 
-pytest.importorskip("cv2", reason="pip install opencv-python-headless")
-
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -110,9 +108,6 @@ def test_what_asmk_cannot_take_is_told(home: Path, options: dict, complaint: str
     known = {"codebook": home / "others.asmk", **options}
     with pytest.raises(SolarError, match=complaint):
         evaluate(home / "photos" / "truth.json", method="asmk", local_features="rootsift", **known)
-
-
-pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 
 
 def test_a_set_is_ranked_by_photos_in_regions(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def build_training_set(
         progress: Called with the step, what is done, and the total.
 
     Raises:
-        SolarError: The source has no labels or one landmark only, no photo has a positive, OpenCV
-            is missing, or the output cannot be written.
+        SolarError: The source has no labels or one landmark only, no photo has a positive, or
+            the output cannot be written.
     """
     if Path(output).suffix.lower() != ".json":
         raise SolarError(f"The output {output} must end in .json.")

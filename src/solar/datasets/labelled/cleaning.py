@@ -55,12 +55,11 @@ def compare_photos(
     """Compare the photos of each landmark with each other, in several processes.
 
     The seed divides landmarks too large to compare whole; `processes` changes nothing. A SolarError
-    if OpenCV is not installed or a photo cannot be read.
+    if a photo cannot be read.
 
     Returns:
         Pairs of photos, the lower number first, and the points that agree, in order.
     """
-    opencv()
     geometry = geometry or Geometry()
     local_model(geometry.model)  # to complain here, and not from another process
     groups = list(_groups(found, geometry.group, seed))

@@ -117,8 +117,8 @@ def make_hpatches(
 
     Sequences are a folder of them, or what `read_sequences` returns. The same photos, names and
     seed give the same patches, up to `keypoints` per sequence; a point takes 69 kB. With `out`,
-    strips are also written to that folder. A SolarError if OpenCV is missing, or a sequence has
-    fewer than six photos or no point that all photos show.
+    strips are also written to that folder. A SolarError if a sequence has fewer than six
+    photos or no point that all photos show.
     """
     if isinstance(sequences, str | Path):
         sequences = read_sequences(sequences)

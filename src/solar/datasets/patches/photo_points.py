@@ -81,14 +81,11 @@ def collect_points(
     """Decode photos and find their keypoints, on all cores; photos that cannot be read are skipped.
 
     `cache` is a `.npz` of the keypoints, reused for the same photos and settings; `orient` turns
-    photos upright by their EXIF orientation. A SolarError if no photo can be read, or OpenCV is not
-    installed.
+    photos upright by their EXIF orientation. A SolarError if no photo can be read.
     """
     settings = settings or PointSettings()
     key = _cache_key(photos, settings, orient)
     known = _read_cache(cache, key, len(photos)) if cache is not None else None
-    if known is None:
-        opencv()
 
     def one(number: int) -> tuple[Pixels, Floats] | None:
         try:

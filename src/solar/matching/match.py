@@ -37,7 +37,6 @@ THRESHOLD: dict[Geometry, float] = {"homography": 3.0, "fundamental": 1.5}
 """Largest error of an inlier, in pixels."""
 
 _LEAST: dict[Geometry, int] = {"homography": 4, "fundamental": 8}
-_BLOCK = 1 << 22  # similarities held at a time: 16 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,37 +217,21 @@ def mutual_matches(a: Descriptors, b: Descriptors, *, ratio: float = RATIO) -> I
         # Of n signs n − s is twice the number of bits that differ.
         largest, factor = 8 * a.shape[1], ratio
         a, b = _signs(a), _signs(b)
-    rows = max(1, _BLOCK // len(b))
-    best_b, second_b = np.full((2, len(b)), -np.inf, np.float32)  # of each row of b, so far
-    pairs, best, second = [], [], []
-    for start in range(0, len(a), rows):
-        similar = a[start : start + rows] @ b.T
-        i = np.arange(len(similar))
-        j = similar.argmax(axis=1)
-        top, top_b = similar[i, j], similar.max(axis=0)
-        i = i[top == top_b[j]]
-        j, first = np.unique(j[i], return_index=True)  # of equal rows of a the first
-        i = i[first]
+    similar = a @ b.T
+    i, j = np.arange(len(a)), similar.argmax(axis=1)
+    i = i[similar[i, j] == similar.max(axis=0)[j]]
+    j, first = np.unique(j[i], return_index=True)  # of equal rows of a the first
+    i = i[first]
+    if ratio < 1:
+        best = similar[i, j]
         # Without the pairs, the best in their rows and columns are the second best.
         similar[i, j] = -np.inf
-        next_b = similar.max(axis=0)
-        pairs.append(np.stack([start + i, j], axis=1))
-        best.append(top[i])
-        second.append(similar.max(axis=1)[i])
-        second_b = np.where(top_b > best_b, np.maximum(best_b, next_b), np.maximum(second_b, top_b))
-        best_b = np.maximum(best_b, top_b)
-    found, score, runner_up = (np.concatenate(parts) for parts in (pairs, best, second))
-    # The best of a block must also be the best of all blocks.
-    kept = score == best_b[found[:, 1]]
-    if ratio < 1:
-        runner_up = np.maximum(runner_up, second_b[found[:, 1]])
+        second = np.maximum(similar.max(axis=1)[i], similar.max(axis=0)[j])
         # Rounding makes some distances negative.
-        kept &= np.maximum(largest - score, 0) < factor * (largest - runner_up)
-    found = found[kept]
-    _, first = np.unique(found[:, 1], return_index=True)  # of equal rows in two blocks the first
-    found = found[first]
-    ordered: Ints = found[np.argsort(found[:, 0])]
-    return ordered
+        kept = np.maximum(largest - best, 0) < factor * (largest - second)
+        i, j = i[kept], j[kept]
+    order = np.argsort(i)
+    return np.stack([i[order], j[order]], axis=1)
 
 
 def _signs(rows: Descriptors) -> Floats:

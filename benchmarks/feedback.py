@@ -38,7 +38,7 @@ from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import Photos, find_photos
-from solar.ranking.feedback import Rocchio, updated
+from solar.ranking import feedback
 
 SHOWN = 10
 ROUNDS = 2
@@ -83,7 +83,7 @@ def main() -> None:
     if options.choose:
         report["weights"] = choose(vectors, labels)
     else:
-        report["rounds"] = rounds(vectors, labels, Rocchio())
+        report["rounds"] = rounds(vectors, labels, (feedback.LIKE, feedback.UNLIKE))
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
@@ -95,7 +95,7 @@ def choose(vectors: Vectors, labels: NDArray[np.str_]) -> list[dict[str, float]]
     for like, unlike in itertools.product(LIKE, UNLIKE):
         row = {"like": like, "unlike": unlike}
         for user, mark in USERS.items():
-            after = simulated(vectors, labels, Rocchio(like, unlike), mark)
+            after = simulated(vectors, labels, (like, unlike), mark)
             row[user] = 100 * float(np.mean([np.nanmean(after[name]) for name in names]))
         row["mean"] = sum(row[user] for user in USERS) / len(USERS)
         print("  ".join(f"{name} {value:.3f}" for name, value in row.items()), flush=True)
@@ -104,7 +104,7 @@ def choose(vectors: Vectors, labels: NDArray[np.str_]) -> list[dict[str, float]]
 
 
 def rounds(
-    vectors: Vectors, labels: NDArray[np.str_], weights: Rocchio
+    vectors: Vectors, labels: NDArray[np.str_], weights: tuple[float, float]
 ) -> dict[str, dict[str, float]]:
     """The figures of every round; prints them."""
     found = simulated(vectors, labels, weights)
@@ -120,7 +120,10 @@ def rounds(
 
 
 def simulated(
-    vectors: Vectors, labels: NDArray[np.str_], weights: Rocchio, mark: Mark = USERS["all"]
+    vectors: Vectors,
+    labels: NDArray[np.str_],
+    weights: tuple[float, float],
+    mark: Mark = USERS["all"],
 ) -> dict[str, NDArray[np.float64]]:
     """Average precision of every query (q,), by what it is of; NaN where nothing is left."""
     found: dict[str, list[float]] = {}
@@ -139,7 +142,7 @@ def simulated(
             judged = np.concatenate([judged, now[:SHOWN]])
             ticked, crossed = judged[right[judged]], judged[~right[judged]]
             liked, unliked = mark(ticked, crossed)
-            changed = updated(vectors[query], vectors[liked], vectors[unliked], weights)
+            changed = feedback.updated(vectors[query], vectors[liked], vectors[unliked], *weights)
             now = ranked(vectors, changed, [query, *judged])
             before = plain[~np.isin(plain, judged)]
             note(f"residual before {number}", before, right)

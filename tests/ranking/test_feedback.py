@@ -8,7 +8,7 @@ from solar.demo import toy
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index
-from solar.ranking.feedback import Rocchio, arranged, updated
+from solar.ranking.feedback import UNLIKE, arranged, updated
 from solar.ranking.query import Part
 from solar.storage.types import DescriptorSpec, Hit, Photo
 
@@ -32,10 +32,9 @@ def paths(hits: list[Hit]) -> list[str]:
 
 def test_the_query_moves_as_the_formula_says() -> None:
     query, liked, unliked = unit_rows(1, 1)[0], unit_rows(3, 2), unit_rows(2, 3)
-    weights = Rocchio(like=0.6, unlike=0.3)
     total = 0.4 * query + 0.6 * liked.sum(0) / 3 - 0.3 * unliked.sum(0) / 2
     expected = total / np.sqrt((total**2).sum())
-    np.testing.assert_allclose(updated(query, liked, unliked, weights), expected, atol=1e-6)
+    np.testing.assert_allclose(updated(query, liked, unliked, 0.6, 0.3), expected, atol=1e-6)
 
 
 def test_nothing_judged_leaves_the_query() -> None:
@@ -47,13 +46,13 @@ def test_one_side_may_be_empty() -> None:
     query, others = unit_rows(1, 1)[0], unit_rows(2, 2)
     nearer, farther = updated(query, others, NONE), updated(query, NONE, others)
     assert (others @ nearer).mean() > (others @ query).mean() > (others @ farther).mean()
-    total = query - Rocchio().unlike * others.mean(0)  # the query itself counts in full
+    total = query - UNLIKE * others.mean(0)  # the query itself counts in full
     np.testing.assert_allclose(farther, total / np.linalg.norm(total), atol=1e-6)
 
 
 def test_a_query_that_is_crossed_out_does_not_vanish() -> None:
     query = unit_rows(1, 1)[0]
-    cancelled = updated(query, NONE, query[None], Rocchio(unlike=1))
+    cancelled = updated(query, NONE, query[None], unlike=1)
     np.testing.assert_array_equal(cancelled, query)
 
 

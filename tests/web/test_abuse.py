@@ -356,10 +356,7 @@ def test_tokens_cannot_be_guessed_at_full_speed(open_app: Open) -> None:
 @pytest.mark.parametrize("token", ["schlüssel-für-à", "klucz-do-łodzi", "鍵鍵鍵鍵鍵鍵鍵鍵"])
 def test_tokens_may_have_any_letters(open_app: Open, token: str) -> None:
     client = open_app(token=token)
-    sent = [token.encode()] + ([token.encode("latin-1")] if token.startswith("s") else [])
-    for given in sent:
-        headers = {b"Authorization": b"Bearer " + given}
-        assert client.get("/api/v1/info", headers=headers).status_code == 200
-    complaint(
-        client.get("/api/v1/info", headers={b"Authorization": b"Bearer " + sent[0][:-1]}), 401
-    )
+    headers = {b"Authorization": b"Bearer " + token.encode()}
+    assert client.get("/api/v1/info", headers=headers).status_code == 200
+    headers = {b"Authorization": b"Bearer " + token.encode()[:-1]}
+    complaint(client.get("/api/v1/info", headers=headers), 401)

@@ -1,10 +1,9 @@
-"""Commands with help from docstrings, home folders in paths, and options named in errors."""
+"""Commands with help from docstrings, and options named in errors."""
 
 import inspect
 import re
 from collections.abc import Callable
 from copy import copy
-from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
@@ -15,9 +14,6 @@ from solar.errors import SolarError
 METHODS = "{methods}"
 """Placeholder in help for the re-ranking methods, which take time to import."""
 
-# A path in a home folder, perhaps after NAME=, but not a file called "~backup.jpg".
-_HOME = re.compile(r"([\w.-]+=)?(~|~[^/\\]*[/\\].*)", re.DOTALL)
-_SECRETS = frozenset({"token"})  # never paths
 _SETTING = re.compile(r"`(\w+)=([^`]*)`")  # how errors of the library name a parameter
 
 OPTIONS: dict[str, tuple[str, ...]] = {}
@@ -47,17 +43,14 @@ class Commands(typer.Typer):
 
 
 class Command(TyperCommand):
-    """A command that expands `~` in paths, and names options in errors of the library."""
+    """A command that names options in errors of the library."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, with complete help."""
         return _explained(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; no shell expands `--output=~/a.npy`."""
-        for name, value in ctx.params.items():
-            if name not in _SECRETS:
-                ctx.params[name] = at_home(value)
+        """Run the command."""
         OPTIONS.clear()
         for one in self.params:
             if one.opts[0].startswith("-"):
@@ -121,19 +114,6 @@ def with_options(text: str) -> str:
         return f"{on} {found[2].removesuffix('True').strip(chr(34))}".rstrip()
 
     return _SETTING.sub(option, text)
-
-
-def at_home(value: Any) -> Any:
-    """A value of the command line, or a list of them, with `~/` and `~user/` expanded."""
-    if isinstance(value, list | tuple):
-        return type(value)(map(at_home, value))
-    found = _HOME.fullmatch(str(value)) if isinstance(value, str | Path) else None
-    if found is None:
-        return value
-    try:
-        return type(value)(f"{found[1] or ''}{Path(found[2]).expanduser()}")
-    except RuntimeError:  # no such user
-        return value
 
 
 def _explained(parameters: list[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from PIL import Image
 from solar.demo.drawing.photo import render
 from solar.demo.drawing.world import Building, Colour, Occluder, Scene, Tower
 from solar.errors import SolarError
-from solar.files import make_folder, replacing
+from solar.files import replacing
 
 T = TypeVar("T")
 
@@ -241,11 +241,6 @@ def write(
         photo.save(encoded, "JPEG", quality=scene(identity, view, seed=seed).quality)
         if path.is_file() and path.read_bytes() == encoded.getvalue():
             continue
-        make_folder(path.parent, complaint=_unwritable)
-        with replacing(path, durable=False, complaint=_unwritable) as part:
+        with replacing(path, durable=False) as part:
             part.write_bytes(encoded.getvalue())
     return [path for path, _, _ in plan]
-
-
-def _unwritable(path: Path, error: OSError) -> SolarError:
-    return SolarError(f"Cannot write {path} ({error.strerror}): choose a folder you may write to.")

@@ -171,7 +171,7 @@ def _array(images: Tensor) -> Array:
 def _prepare(model: Model, name: str, trial: Trial, threads: int) -> "tuple[Path, Verdict]":
     runtime = name.removesuffix("-int8")
     folder = cache_directory() / "backends"
-    make_folder(folder, complaint=_no_cache)
+    make_folder(folder)
     # Several workers may start at once: one of them makes the files, the others find them.
     with locked(folder / LOCK):
         stem = f"{fingerprint(model)[:20]}-{__version__}"
@@ -193,13 +193,6 @@ def _prepare(model: Model, name: str, trial: Trial, threads: int) -> "tuple[Path
             if verdict.works:
                 break
         return int8, verdict
-
-
-def _no_cache(folder: Path, error: OSError) -> SolarError:
-    return SolarError(
-        f"The cache directory {folder} cannot be made ({error.strerror}): "
-        "set SOLAR_CACHE to another."
-    )
 
 
 def _batches(model: RetrievalNet, calibration: Iterable[Source]) -> list[Array]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.errors import SolarError
-from solar.files import make_folder, replacing
+from solar.files import replacing
 from solar.local.features import Descriptors, LocalFeatures, LocalModel, local_fingerprint
 
 if TYPE_CHECKING:
@@ -128,7 +128,6 @@ class LocalCache:
             return
         file = self._file(name)
         try:
-            make_folder(file.parent)
             with replacing(file, durable=False) as temporary:  # a torn file shows by its checksum
                 temporary.write_bytes(pack(features, file_identity(photo)))
         except SolarError:  # a read-only folder, or a full disk

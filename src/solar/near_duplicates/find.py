@@ -117,7 +117,7 @@ def duplicates(
 
     Raises:
         SolarError: There is no such collection, kind or model, it is unknown where the photos are,
-            OpenCV is not installed, or the disk is full.
+            or the disk is full.
     """
     settings, describing = split_options(settings or DuplicateSettings(), options)
     refuse_new(source, settings)

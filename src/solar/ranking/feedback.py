@@ -10,33 +10,27 @@ Ticked photos are listed first, crossed ones last.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from solar.arrays import Vectors
 from solar.storage.types import Hit
 
-
-@dataclass(frozen=True)
-class Rocchio:
-    """How much ticked and crossed photos count: a and b above, chosen on landmarks/train."""
-
-    like: float = 0.8
-    unlike: float = 0.25
+LIKE, UNLIKE = 0.8, 0.25
+"""How much ticked and crossed photos count: a and b above, chosen on landmarks/train."""
 
 
 def updated(
-    query: Vectors, liked: Vectors, unliked: Vectors, weights: Rocchio | None = None
+    query: Vectors, liked: Vectors, unliked: Vectors, like: float = LIKE, unlike: float = UNLIKE
 ) -> Vectors:
     """The next query (d,), unit norm, from this one and ticked (n, d) and crossed (m, d) photos."""
     if not len(liked) and not len(unliked):
         return query
-    weights, total = weights or Rocchio(), query
+    total = query
     if len(liked):
-        total = (1 - weights.like) * query + weights.like * np.mean(liked, axis=0)
+        total = (1 - like) * query + like * np.mean(liked, axis=0)
     if len(unliked):
-        total = total - weights.unlike * np.mean(unliked, axis=0)
+        total = total - unlike * np.mean(unliked, axis=0)
     norm = float(np.linalg.norm(total))
     # A crossed photo may be the query itself, and cancel it.
     return np.asarray(total / norm if norm > 1e-6 else query, np.float32)

@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -167,10 +166,6 @@ class Browser:
 MOST = 200
 """Folders and tags in one answer."""
 
-# Counting a million photos takes about a second. While photos are being added, at most this share
-# of the time is spent on it.
-_SHARE = 0.05
-
 
 class Facet(BaseModel):
     """A folder or a tag, and how many photos it has."""
@@ -203,17 +198,16 @@ class FacetsAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class _Counted:
-    """An answer without folders and tags, these, and the time until which they are used."""
+    """An answer without folders and tags, and these."""
 
     revision: int
-    until: float
     answer: FacetsAnswer
     folders: Mapping[str, int]
     tags: Mapping[str, int]
 
 
 class Facets:
-    """Counts the photos of a collection once per revision, or less often."""
+    """Counts the photos of a collection, once per revision: a second for a million."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
@@ -224,8 +218,7 @@ class Facets:
         """The values to filter by; only folders and tags whose names contain a text."""
         with self._lock:  # one visitor counts, others wait for it
             kept = self._counted
-            revision = self._collection.revision
-            if kept is None or (kept.revision != revision and time.monotonic() >= kept.until):
+            if kept is None or kept.revision != self._collection.revision:
                 kept = self._counted = _count(self._collection)
         wanted = (search or "").casefold()
         folders, folders_total = _largest(kept.folders, wanted, limit)
@@ -235,7 +228,7 @@ class Facets:
 
 
 def _count(collection: Collection) -> _Counted:
-    started, revision = time.monotonic(), collection.revision
+    revision = collection.revision
     inner: Counter[str] = Counter()
     tags: Counter[str] = Counter()
     first, last, with_time, with_position = "", "", 0, 0
@@ -271,8 +264,7 @@ def _count(collection: Collection) -> _Counted:
         with_time=with_time,
         with_position=with_position,
     )
-    now = time.monotonic()
-    return _Counted(revision, now + (now - started) / _SHARE, answer, folders, tags)
+    return _Counted(revision, answer, folders, tags)
 
 
 def _outwards(folder: str) -> list[str]:

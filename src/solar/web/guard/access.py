@@ -6,8 +6,7 @@ import ipaddress
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
@@ -64,8 +63,6 @@ class Keys:
         realm: str = "",
     ) -> None:
         self._token = None if token is None else token.encode()
-        # Programs send UTF-8, browsers Latin-1 where that has the letters.
-        self._spellings = set(_spellings(token or ""))
         self._clock, self._guesses, self._realm = clock, guesses, realm
 
     def check(self, path: str, query: str, headers: Mapping[str, str], visitor: str = "") -> None:
@@ -90,12 +87,13 @@ class Keys:
         )
 
     def _right(self, given: bytes, visitor: str) -> bool:
+        assert self._token is not None
         if self._guesses is not None:
             self._guesses.spend(visitor, 1.0)
-        matches = [hmac.compare_digest(given.strip(b" \t"), one) for one in self._spellings]
-        if self._guesses is not None and any(matches):
-            self._guesses.give_back(visitor, 1.0)
-        return any(matches)
+        right = hmac.compare_digest(given.strip(b" \t"), self._token)
+        if self._guesses is not None and right:
+            self._guesses.give_back(visitor)
+        return right
 
     def sign(self, photo: str) -> str:
         """A signature that opens the pictures of a `signed_name` for an hour or two."""
@@ -121,12 +119,6 @@ class Keys:
 def signed_name(photo: str, picture: str) -> str:
     """What a picture's address signs: that of a small one does not open the original."""
     return f"{photo} original" if picture == "original" else photo
-
-
-def _spellings(token: str) -> Iterator[bytes]:
-    yield token.encode()
-    with suppress(UnicodeEncodeError):
-        yield token.encode("latin-1")
 
 
 class Rates:
@@ -169,12 +161,12 @@ class Rates:
                 {"Retry-After": str(wait)},
             )
 
-    def give_back(self, visitor: str, cost: float) -> None:
-        """Undo the count of a request."""
+    def give_back(self, visitor: str) -> None:
+        """Undo the count of a request that cost 1."""
         who = neighbourhood(visitor)
         if who in self._buckets:
             left, since = self._buckets[who]
-            self._buckets[who] = (left + cost, since)
+            self._buckets[who] = (left + 1, since)
 
 
 def cost_of(method: str, path: str) -> float:

@@ -17,7 +17,7 @@ from solar.errors import SolarError
 from solar.evaluation import settings
 from solar.evaluation.paper import rankings, sweep
 from solar.index import Index
-from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, checkpoint
+from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet
 
 SMALL = {"size": 64, "scales": (1.0,)}
 
@@ -260,20 +260,6 @@ def test_a_temporary_folder_is_gone_afterwards(
     monkeypatch.setattr(settings.tempfile, "tempdir", str(tmp_path / "temporary"))
     solar.evaluate(photos, model=model, **SMALL)
     assert list((tmp_path / "temporary").iterdir()) == []
-
-
-def test_weights_are_hashed_once(
-    model: RetrievalNet, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many stores an evaluation describes: here the database, the queries, distractors."""
-    hashed = []
-    read_all = checkpoint._hash
-    monkeypatch.setattr(checkpoint, "_hash", lambda net: hashed.append(net) or read_all(net))
-    found = solar.evaluate(own, model=model, distractors=own.parent / "landmark3", **SMALL)
-    assert found.queries
-    assert hashed == [model]
-    sweep.sweep_p(own, model, (1.0, 2.0), **SMALL)
-    assert len(hashed) == 1 + 3  # a network per exponent, the learnt one among them
 
 
 def test_options_are_the_fields_of_the_settings(photos: Path) -> None:

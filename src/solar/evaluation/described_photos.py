@@ -222,19 +222,17 @@ class ModelDescriber:
     def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
         """Describe photos, some only inside a box, unless the cache has them."""
         from solar.describe import extract
-        from solar.models.checkpoint import known_fingerprints
 
-        with known_fingerprints({self.model: self.fingerprint}):
-            return extract(
-                photos,
-                self.place(photos, boxes),
-                model=self.model,
-                boxes=boxes,
-                backend=self.settings.backend or "torch",
-                dtype="float16" if self.settings.compress == "fp16" else "float32",
-                progress=self.settings.progress,
-                **self.settings.describing,
-            )
+        return extract(
+            photos,
+            self.place(photos, boxes),
+            model=self.model,
+            boxes=boxes,
+            backend=self.settings.backend or "torch",
+            dtype="float16" if self.settings.compress == "fp16" else "float32",
+            progress=self.settings.progress,
+            **self.settings.describing,
+        )
 
     def place(self, photos: Photos, boxes: Mapping[str, Box]) -> Path:
         """The store's own folder in the cache."""

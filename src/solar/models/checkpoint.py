@@ -4,9 +4,7 @@ import _codecs
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, overload
 
@@ -35,7 +33,6 @@ from solar.nn.l2net import DropoutPlace
 
 Model = RetrievalNet | PatchNet
 
-_known_fingerprints: ContextVar[Mapping[Model, str]] = ContextVar("known_fingerprints")
 # Of batch norms: no part of a descriptor; files of old torch versions lack it.
 _COUNTER = "num_batches_tracked"
 _DIGEST = "solar_sha256"
@@ -140,26 +137,12 @@ def _digest(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
 
 def fingerprint(model: Model) -> str:
     """A hash of settings and weights: two networks that share it give the same descriptors."""
-    return _known_fingerprints.get({}).get(model) or _hash(model)
-
-
-def _hash(model: Model) -> str:
     digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
         if not name.endswith(_COUNTER):
             digest.update(name.encode())
             digest.update(tensor.float().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-@contextmanager
-def known_fingerprints(known: Mapping[Model, str]) -> Iterator[None]:
-    """Within the block, `fingerprint` takes these instead of reading every weight again."""
-    token = _known_fingerprints.set({**_known_fingerprints.get({}), **known})
-    try:
-        yield
-    finally:
-        _known_fingerprints.reset(token)
 
 
 def to_published(model: Model) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from solar.evaluation.settings import EvaluationSettings
 from solar.evaluation.table_text import Table, number
 from solar.images import Box, Photos
 from solar.models import RetrievalNet, retrieval_model
-from solar.models.checkpoint import known_fingerprints
 from solar.nn import GeM
 
 EXPONENTS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0)
@@ -102,15 +101,14 @@ class _Together:
     def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
         if self.which == 0:
             settings = self.each[0].settings
-            with known_fingerprints({one.model: one.fingerprint for one in self.each}):
-                extract_together(
-                    photos,
-                    [one.place(photos, boxes) for one in self.each],
-                    [one.model for one in self.each],
-                    boxes=boxes,
-                    progress=settings.progress,
-                    **settings.describing,
-                )
+            extract_together(
+                photos,
+                [one.place(photos, boxes) for one in self.each],
+                [one.model for one in self.each],
+                boxes=boxes,
+                progress=settings.progress,
+                **settings.describing,
+            )
         return Store.open(self.each[self.which].place(photos, boxes))
 
 

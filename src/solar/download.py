@@ -68,7 +68,6 @@ class _Job:
     urls: Sequence[str]
     destination: Path
     sha256: str | None  # or its first digits
-    elsewhere: str  # how to choose another folder, as part of a sentence
     name: str  # on the user's mirrors
     report: Report = lambda done, total: None
 
@@ -137,7 +136,7 @@ def fetch(
     destination = Path(destination)
     if destination.is_file():
         return checked(destination, sha256)
-    job = _Job(urls, destination, sha256, elsewhere, name or destination.name)
+    job = _Job(urls, destination, sha256, name or destination.name)
     if os.environ.get("SOLAR_OFFLINE", "0") not in ("", "0"):
         raise job.failure("SOLAR_OFFLINE is set", "unset SOLAR_OFFLINE")
     try:

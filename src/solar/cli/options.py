@@ -42,15 +42,10 @@ def existing_folder(photos: Path | None) -> Path | None:
 
 
 # What a command reads and writes.
-Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="OUT", help="The file or folder to write.")
-]
-OptionalOutput = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="OUT", help="The file or folder to write.")
-]
-IndexOutput = Annotated[
-    str, typer.Option("--output", "-o", metavar="OUT", help="The file or folder to write.")
-]
+_OUTPUT = typer.Option("--output", "-o", metavar="OUT", help="The file or folder to write.")
+Output = Annotated[Path, _OUTPUT]
+OptionalOutput = Annotated[Path | None, _OUTPUT]
+IndexOutput = Annotated[str, _OUTPUT]
 IndexAddress = Annotated[
     str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")
 ]

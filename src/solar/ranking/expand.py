@@ -9,7 +9,7 @@ and differ in the weights, where s(i) is the inner product of x and x(i):
 - ``"average"``: w = 1. Chum et al., "Total Recall", ICCV 2007, average the query with results that
   passed geometric verification; nothing is verified here, so few are taken.
 - ``"alpha"``: w = s(i)^alpha. Radenović et al., "Fine-tuning CNN Image Retrieval with No Human
-  Annotation", 2018: alpha = 3, n = 50. The power silences doubtful neighbours, so many are taken.
+  Annotation", 2018: alpha = 3, n = 50. The power silences doubtful ones: many may join.
 - ``"rank"``: w falls in equal steps from 1, for x itself, to 0. Gordo et al., "End-to-end Learning
   of Deep Visual Representations for Image Retrieval", 2017, with n = 20 for augmentation.
 

@@ -38,7 +38,7 @@ Params: TypeAlias = Mapping[str, str | int | float]
 
 _BUILD = ("M", "efConstruction", "nlist", "m", "nbits", "sq_type", "refine", "refine_type")
 _SEARCH = ("ef", "nprobe", "search_list", "refine_k", "reorder_k")
-# Options of whoever opens a collection, not of the collection itself.
+# Options of a connection, not of the collection itself.
 _PATIENCE = ("timeout", "retries", "wait")
 _READING = ("consistency", *_PATIENCE)
 

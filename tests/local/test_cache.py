@@ -8,7 +8,7 @@ from PIL import Image
 from support.bits import BITS
 from support.warped import toy_photo
 
-from solar.local.cache import LocalCache, pack, unpack
+from solar.local.cache import LocalCache, count_kept, forget_others, pack, unpack
 from solar.local.features import LocalFeatures, local_features
 from solar.models import PatchNet
 
@@ -60,13 +60,34 @@ def test_bits_are_kept_as_they_are(model: str, width: int) -> None:
     assert len(content) - len(pack(none)) == (8 + width) * len(features)
 
 
-def test_damage_is_noticed(features: LocalFeatures) -> None:
+def test_damage_is_noticed(tmp_path: Path, photo: Path, features: LocalFeatures) -> None:
     content = pack(features)
     assert unpack(b"") is unpack(content[:-1]) is unpack(content + b"x") is None
-    for place in (0, 9, 30, 50, 60, len(content) // 2, len(content) - 1):
-        broken = bytearray(content)
-        broken[place] ^= 1
-        assert unpack(bytes(broken)) is None
+    assert unpack(b"x" + content[1:]) is None
+    LocalCache(tmp_path / "local", "rootsift").put("a.png", photo, features)
+    [file] = (tmp_path / "local").iterdir()
+    whole, begin = file.read_bytes(), file.read_bytes().index(content[:8])
+    for place in (0, 9, 30, 50, 60, 2000):
+        broken = bytearray(whole)
+        broken[begin + place] ^= 1
+        file.write_bytes(broken)
+        assert LocalCache(tmp_path / "local", "rootsift").get("a.png", photo) is None
+    LocalCache(tmp_path / "local", "rootsift").put("a.png", photo, features)
+    assert LocalCache(tmp_path / "local", "rootsift").get("a.png", photo) is not None
+
+
+def test_features_are_counted_and_those_of_other_photos_deleted(
+    tmp_path: Path, photo: Path, features: LocalFeatures
+) -> None:
+    for keypoints in (100, 200):
+        cache = LocalCache(tmp_path / "local", "rootsift", keypoints=keypoints)
+        for name in ("a.png", "b.png"):
+            cache.put(name, photo, features)
+    assert count_kept(tmp_path / "local") == (4, 4 * len(pack(features)))
+    forget_others(tmp_path / "local", ["b.png", "c.png"])
+    assert count_kept(tmp_path / "local")[0] == 2
+    assert cache.get("a.png", photo) is None
+    assert cache.get("b.png", photo) is not None
 
 
 def test_features_of_another_photo_do_not_count(features: LocalFeatures) -> None:

@@ -1,6 +1,8 @@
+import sqlite3
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +11,12 @@ from support.unit_rows import unit_rows
 from support.warped import toy_photo, turned
 
 import solar
+from solar.arrays import RowNumbers
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index, embeddings
-from solar.index.embeddings import described
+from solar.index.embeddings import DescribedCollection, NeighbourLists, described
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.sfm.pairs import NameOrder, pairs
 from solar.storage import nearest
@@ -224,17 +227,23 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(KeyboardInterrupt):
         pairs(index, k=4, work=work, progress=stop)
     assert blocks[-1] == ("Comparing", 64, 100)
-    [file] = work.glob("neighbours-*.bin")
-    with file.open("ab") as torn:
-        torn.write(b"half a record")
-    blocks.clear()
-    assert list(pairs(index, k=4, work=work, progress=lambda *told: blocks.append(told))) == whole
-    assert blocks[0] == ("Comparing", 64, 100)  # the last block is not trusted
+    [file] = work.glob("neighbours-*")
+    with sqlite3.connect(file) as damaged:
+        damaged.execute("UPDATE kept SET value = x'00' WHERE key = 2")
+    compared: list[int] = []
+
+    def others(photos: DescribedCollection, asked: RowNumbers, *rest: Any) -> NeighbourLists:
+        compared.append(int(asked[0]))
+        return found_others(photos, asked, *rest)
+
+    found_others = embeddings._others
+    monkeypatch.setattr(embeddings, "_others", others)
+    assert list(pairs(index, k=4, work=work)) == whole
+    assert compared == [32, 64, 80, 96]
     # Another collection has nothing of it.
     other = made(tmp_path / "other", unit_rows(4, 100, 8).numpy(), names_of(100))
-    blocks.clear()
-    list(pairs(other, k=4, work=work, progress=lambda *told: blocks.append(told)))
-    assert blocks[1] == ("Comparing", 16, 100)
+    list(pairs(other, k=4, work=work))
+    assert compared[4:] == [*range(0, 100, 16)]
 
 
 def test_verified_pairs_fit_one_geometry(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Albums: groups of the photos of a collection that show the same place.
 
-Descriptors propose pairs and keypoints decide which match; results are appended to a file, so that
-an interrupted run continues. Connected components alone would not do: one wrong match joins two
+Descriptors propose pairs and keypoints decide which match; results are kept in a file, so that an
+interrupted run continues. Connected components alone would not do: one wrong match joins two
 albums, and a chain of them the whole collection. So pairs come first whose two photos match the
 same other photos (the structural similarity of SCAN, Xu et al., KDD 2007), and a pair joins two
 groups only if enough photos of the smaller one match as many of the larger: a share of them, from
@@ -15,7 +15,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,25 +25,21 @@ import numpy.typing as npt
 from solar import __version__
 from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
 from solar.arrays import RowNumbers
-from solar.describe.progress import Progress
+from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
-from solar.files import unwritable
 from solar.index.embeddings import (
     Described,
     DescribedCollection,
-    Records,
     described,
-    grown_records,
     refuse_score,
     split_options,
     working,
 )
-from solar.ranking.calibration import Evidence
 from solar.ranking.verify import Verifier, VerifySettings
+from solar.records import Records
 from solar.sfm.pairs import (
     PAIRS,
     ChosenPairs,
-    Pair,
     PairSettings,
     chosen_pairs,
     matched,
@@ -55,8 +51,6 @@ SHARE = 0.5
 
 MOST = 3
 """But at most this many: sides of one large place have few photos in common."""
-
-_RECORD = np.dtype([("inliers", "<i4")])
 
 
 class MatchingPairs(NamedTuple):
@@ -185,7 +179,7 @@ def matching_pairs(
     found = _compared(photos, chosen, verifier, folder, count, progress)
     kept, first = [(np.empty((0, 2), np.int64), np.empty(0, np.int32))], 0
     for rows in chosen.pieces():
-        counts = found["inliers"][first : first + len(rows)]
+        counts = found[first : first + len(rows)]
         good = np.flatnonzero(counts >= inliers)
         kept.append((np.sort(rows[good], axis=1), counts[good]))
         first += len(rows)
@@ -200,44 +194,26 @@ def _compared(
     folder: Path,
     count: int,
     progress: Progress | None,
-) -> Records:
+) -> npt.NDArray[np.int32]:
     """The inliers of each pair; -1 where a photo cannot be read."""
-    if not count:  # an empty file cannot be mapped
-        return np.empty(0, _RECORD)
     known = f"{__version__} {photos.digest} {photos.roots.stored()} {verifier.settings} {count}"
     digest = hashlib.sha256(known.encode("utf-8", "surrogateescape"))
     for rows in chosen.pieces():
         digest.update(rows.astype("<i8").tobytes())
 
-    def more(done: int) -> Iterator[Records]:
-        for some in matched(islice(chosen, done, None), verifier):
-            yield _records(some)
+    def more(number: int) -> Iterator[tuple[bytes, bool]]:
+        for some in matched(islice(chosen, number * PAIRS, None), verifier):
+            inliers = [-1 if evidence is None else evidence.inliers for _, evidence in some]
+            # A photo that cannot be read may be back in another run.
+            yield np.array(inliers, "<i4").tobytes(), min(inliers) >= 0
 
-    file = folder / f"matched-{digest.hexdigest()[:16]}.bin"
-    _match_again(file, chosen, verifier)
-    return grown_records(file, _RECORD, count, PAIRS, more, "Verifying", progress)
-
-
-def _records(some: Sequence[tuple[Pair, Evidence | None]]) -> Records:
-    inliers = (-1 if evidence is None else evidence.inliers for _, evidence in some)
-    return np.array([(number,) for number in inliers], _RECORD)
-
-
-def _match_again(file: Path, chosen: ChosenPairs, verifier: Verifier) -> None:
-    """Match the pairs of which an earlier run could not read a photo: it may be back."""
-    known = file.stat().st_size // _RECORD.itemsize if file.exists() else 0
-    if not known:
-        return
-    try:
-        records = np.memmap(file, _RECORD, "r+", shape=(known,))
-        unread = records["inliers"] < 0
-        rows, done = np.flatnonzero(unread), 0
-        for some in matched(compress(chosen, unread), verifier):
-            records[rows[done : done + len(some)]] = _records(some)
-            done += len(some)
-        records.flush()
-    except OSError as error:
-        raise unwritable(file, error) from error
+    records = Records(folder / f"matched-{digest.hexdigest()[:16]}")
+    advance = counted(progress, "Verifying", count)
+    found = [np.empty(0, np.int32)]
+    for value in records.blocks(-(-count // PAIRS), more):
+        found.append(np.frombuffer(value, "<i4"))
+        advance(len(found[-1]))
+    return np.concatenate(found)
 
 
 def supported_groups(

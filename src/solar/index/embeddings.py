@@ -2,16 +2,15 @@
 
 Pairs, duplicates and groups compare every photo with every other. Rows are read many times and must
 not change meanwhile, so they are copied into a file of a working folder. They are compared block by
-block, which bounds the memory; finished blocks are appended to a file, and another run continues
-after them.
+block, which bounds the memory; finished blocks are kept in a file, and another run continues after
+them.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -26,7 +25,7 @@ from solar.describe.progress import Progress, counted
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.files import make_folder, replacing, unwritable
+from solar.files import make_folder, replacing
 from solar.images import Photos, Roots, collect
 from solar.images.exif import Position, exif_facts
 from solar.images.roots import expanded
@@ -35,6 +34,7 @@ from solar.index.index import Index, described_rows, is_folder, need_vectors
 from solar.index.sources import describe_photos
 from solar.local.cache import own_folder
 from solar.ranking.neighbours import Neighbours, nearest_rows
+from solar.records import Records
 from solar.storage.catalogue import is_index
 from solar.weights import DEFAULT
 
@@ -52,8 +52,7 @@ _VECTORS = "vectors.f32"
 BLOCK = 1024
 """Photos whose neighbours are written at a time: some seconds of work."""
 
-Records: TypeAlias = npt.NDArray[np.void]
-NeighbourLists: TypeAlias = Records
+NeighbourLists: TypeAlias = npt.NDArray[np.void]
 """A record per photo asked for: its neighbours in `rows` (k,), best first, and their `scores`."""
 
 S = TypeVar("S", bound="DataclassInstance")
@@ -284,22 +283,29 @@ def neighbour_lists(
 
     Of equally similar photos the first come first; a smaller collection gives fewer. The file in
     `folder` is continued if an earlier run asked the same of the same collection. `step` is its
-    name for `progress`; a `device` such as `cuda` gives the same lists sooner. Returns m records,
-    mapped. A SolarError if the disk is full or read-only.
+    name for `progress`; a `device` such as `cuda` gives the same lists sooner. Returns m records. A
+    SolarError if the disk is full or read-only.
     """
     k = max(min(k, len(photos) - 1), 0)
     record = np.dtype([("rows", "<i4", (k,)), ("scores", "<f4", (k,))])
     if k == 0 or len(asked) == 0:
         return np.zeros(len(asked), record)
     key = hashlib.sha256(f"{photos.digest} {k} ".encode() + asked.astype("<i8").tobytes())
-    file = folder / f"neighbours-{key.hexdigest()[:16]}.bin"
+    file = folder / f"neighbours-{key.hexdigest()[:16]}"
     nearest = nearest_rows(photos.vectors, device)
+    spans = [(at, min(at + BLOCK, len(asked))) for at in range(0, len(asked), BLOCK)]
+    found = np.zeros(len(asked), record)
 
-    def more(begin: int) -> Iterator[NeighbourLists]:
-        for first in range(begin, len(asked), BLOCK):
-            yield _others(photos, asked[first : first + BLOCK], k, record, nearest)
+    def more(number: int) -> Iterator[tuple[bytes, bool]]:
+        for span in spans[number:]:
+            lists = _others(photos, asked[slice(*span)], k, record, nearest)
+            yield lists.tobytes(), True
 
-    return grown_records(file, record, len(asked), BLOCK, more, step, progress)
+    advance = counted(progress, step, len(asked))
+    for (first, last), value in zip(spans, Records(file).blocks(len(spans), more), strict=True):
+        found[first:last] = np.frombuffer(value, record)
+        advance(last - first)
+    return found
 
 
 def _others(
@@ -316,35 +322,3 @@ def _others(
         found["rows"][number] = rows[number, others]
         found["scores"][number] = scores[number, others]
     return found
-
-
-def grown_records(
-    file: Path,
-    record: np.dtype[Any],
-    total: int,
-    block: int,
-    more: Callable[[int], Iterable[Records]],
-    step: str,
-    progress: Progress | None = None,
-) -> Records:
-    """Finish a file of `total` equal records, written in blocks; a stop costs the last block.
-
-    Other contents need another file name. `more` yields the blocks after those that are done.
-    Returns (total,) records, mapped. A SolarError if the disk is full or read-only.
-    """
-    try:
-        with file.open("r+b" if file.exists() else "w+b") as out:
-            # The last block may be torn where the power failed.
-            blocks = out.seek(0, os.SEEK_END) // (record.itemsize * block)
-            done = max(blocks - 1, 0) * block
-            out.truncate(done * record.itemsize)
-            out.seek(done * record.itemsize)
-            advance = counted(progress, step, total, done)
-            for some in more(done):
-                out.write(some.tobytes())
-                out.flush()
-                os.fsync(out.fileno())
-                advance(len(some))
-    except OSError as error:
-        raise unwritable(file, error) from error
-    return np.memmap(file, record, "r", shape=(total,))

@@ -1,14 +1,13 @@
-"""A cache of local features: one small file per photo, in a folder that may be deleted.
+"""A cache of local features, in a folder that may be deleted at any time.
 
 ```
-local/3f9a…/          one folder for each model and its settings
-  c4/c41d….features   named by the hash of the photo's path
+local/3f9a….features   one file of `solar.records` for each model and its settings
 ```
 
-A file holds, after its header, for n keypoints: places (16 bits a coordinate, a 65,535th of the
+A value holds, after its header, for n keypoints: places (16 bits a coordinate, a 65,535th of the
 photo's longer side), diameters and angles (half floats), and descriptors of 8 bits a number between
 the photo's least and greatest: 136 bytes per keypoint with 128 numbers. Binary descriptors are kept
-as they are, with 0 as least and greatest: 40 bytes per keypoint of ORB, 69 of AKAZE. How a file
+as they are, with 0 as least and greatest: 40 bytes per keypoint of ORB, 69 of AKAZE. How a value
 begins says whether descriptors are of unit norm, and whether points are locations of a map.
 """
 
@@ -18,7 +17,6 @@ import contextlib
 import hashlib
 import json
 import struct
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,17 +24,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.errors import SolarError
-from solar.files import replacing
 from solar.local.features import Descriptors, LocalFeatures, LocalModel, local_fingerprint
+from solar.records import Records
 
 if TYPE_CHECKING:
     from solar.images import Source
 
 # By whether descriptors are of unit norm, and points are dense.
 _MAGIC = {(True, False): b"solarLF1", (False, True): b"solarLF2", (True, True): b"solarLF3"}
+_SUFFIX = ".features"
 _KINDS = {magic: kind for kind, magic in _MAGIC.items()}
-# Magic, checksum of the rest, the photo's identity, n, d, height, width, scale, least, greatest.
-_HEADER = struct.Struct("<8sI16sIIIIfff")
+# Magic, the photo's identity, n, d, height, width, scale, least, greatest.
+_HEADER = struct.Struct("<8s16sIIIIfff")
 
 
 def pack(features: LocalFeatures, identity: bytes = b"") -> bytes:
@@ -53,23 +52,17 @@ def pack(features: LocalFeatures, identity: bytes = b"") -> bytes:
     body = b"".join(column.tobytes() for column in columns)
     numbers = (*features.descriptors.shape, *features.shape, features.scale, low, high)
     magic = _MAGIC[features.unit, features.dense]
-    header = _HEADER.pack(magic, 0, identity, *numbers)
-    checksum = zlib.crc32(body, zlib.crc32(header))
-    return _HEADER.pack(magic, checksum, identity, *numbers) + body
+    return _HEADER.pack(magic, identity, *numbers) + body
 
 
 def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
-    """The features in bytes; None where they are damaged, or of a photo that has changed."""
+    """The features in bytes; None if they are of a photo that has changed, or nothing like it."""
     if len(content) < _HEADER.size:
         return None
-    magic, checksum, whose, n, dim, *rest = _HEADER.unpack_from(content)
-    height, width, scale, low, high = rest
+    magic, whose, n, dim, height, width, scale, low, high = _HEADER.unpack_from(content)
     body = content[_HEADER.size :]
-    header = _HEADER.pack(magic, 0, whose, n, dim, *rest)
     whole = magic in _KINDS and len(body) == n * (8 + dim)
-    if not whole or zlib.crc32(body, zlib.crc32(header)) != checksum:
-        return None
-    if whose != identity.ljust(16, b"\0"):
+    if not whole or whose != identity.ljust(16, b"\0"):
         return None
     places = np.frombuffer(body, "<u2", 2 * n).reshape(n, 2)
     sizes, angles = np.frombuffer(body, "<f2", 2 * n, 4 * n).reshape(2, n).astype(np.float32)
@@ -106,56 +99,41 @@ def _numbers(steps: Descriptors, low: float, high: float, *, unit: bool) -> Desc
 class LocalCache:
     """Features of photos in a folder, for one model and its settings.
 
-    Several threads and processes may use one folder: files are put in place whole. A folder that
-    cannot be written keeps nothing. Settings are what else changes the features: `keypoints`, ….
+    Several threads and processes may use one folder. One that cannot be written keeps nothing.
+    Settings are what else changes the features: `keypoints`, ….
     """
 
     def __init__(self, folder: str | Path, model: LocalModel, **settings: Any) -> None:
-        self.folder = Path(folder) / _key(model, settings)[:16]
+        self.folder = Path(folder)
+        self._records = Records(self.folder / f"{_key(model, settings)[:16]}{_SUFFIX}")
         self.writable = True
 
     def get(self, name: str, photo: Source) -> LocalFeatures | None:
         """The features of a photo; None where they are not there, or of an older photo."""
-        try:
-            content = self._file(name).read_bytes()
-        except OSError:
-            return None
-        return unpack(content, file_identity(photo))
+        content = self._records.get(name_digest(name))
+        return None if content is None else unpack(content, file_identity(photo))
 
     def put(self, name: str, photo: Source, features: LocalFeatures) -> None:
         """Keep the features of a photo, in place of older ones."""
-        if not self.writable:
-            return
-        file = self._file(name)
-        try:
-            with replacing(file, durable=False) as temporary:  # a torn file shows by its checksum
-                temporary.write_bytes(pack(features, file_identity(photo)))
-        except SolarError:  # a read-only folder, or a full disk
-            self.writable = False
-
-    def _file(self, name: str) -> Path:
-        digest = name_digest(name)
-        return self.folder / digest[:2] / f"{digest}.features"
+        if self.writable:
+            try:
+                self._records.put([(name_digest(name), pack(features, file_identity(photo)))])
+            except SolarError:  # a read-only folder, or a full disk
+                self.writable = False
 
 
 def count_kept(folder: Path) -> tuple[int, int]:
-    """Number of files in a cache, for all models together, and their bytes."""
-    count, total = 0, 0
-    for file in folder.rglob("*.features"):
-        with contextlib.suppress(OSError):
-            total += file.stat().st_size
-            count += 1
-    return count, total
+    """Number of photos in a cache, counted for each model, and the bytes of their features."""
+    sizes = [Records(file).size() for file in folder.glob(f"*{_SUFFIX}")]
+    return sum(count for count, _ in sizes), sum(total for _, total in sizes)
 
 
 def forget_others(folder: Path, names: Iterable[str]) -> None:
     """Delete the features of all photos but these, for all models."""
-    files = list(folder.rglob("*.features"))
+    files = list(folder.glob(f"*{_SUFFIX}"))
     wanted = {name_digest(name) for name in names} if files else set()
     for file in files:
-        if file.stem not in wanted:
-            with contextlib.suppress(OSError):
-                file.unlink()
+        Records(file).keep(wanted)
 
 
 def own_folder(engine: object) -> Path | None:
@@ -164,9 +142,9 @@ def own_folder(engine: object) -> Path | None:
     return None if folder is None else folder / "local"
 
 
-def name_digest(name: str) -> str:
-    """The name of a photo's file in a cache: 32 hexadecimal digits."""
-    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+def name_digest(name: str) -> bytes:
+    """The key of a photo in a cache: 16 bytes."""
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[:16]
 
 
 def _range(values: np.ndarray[Any, np.dtype[np.float32]]) -> tuple[float, float]:

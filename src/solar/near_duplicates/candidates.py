@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_limits
 
 from solar.arrays import RowNumbers
 from solar.describe.progress import Progress, counted
-from solar.files import replacing
 from solar.index.embeddings import DescribedCollection, NeighbourLists, neighbour_lists
 from solar.near_duplicates.crop_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
 from solar.near_duplicates.orientations import ALIKE, WAYS, along, laid
@@ -69,8 +68,10 @@ def candidates(
         progress: Called with the step, what is done, and the total.
     """
     near = neighbour_lists(photos, asked, k, folder, progress)
-    shapes = _shapes(photos, small, folder)
-    alike = neighbour_lists(shapes, asked, ALIKE, folder, progress, step="Comparing pictures")
+    shapes = small.shapes()
+    digest = hashlib.sha256(photos.digest.encode() + shapes.tobytes()).hexdigest()
+    shaped = replace(photos, vectors=shapes, digest=digest)
+    alike = neighbour_lists(shaped, asked, ALIKE, folder, progress, step="Comparing pictures")
     pairs = _pairs(asked, (near, alike), len(photos))
     rows = patterns_of(small)
     ways = whole_ways(small, rows, pairs)
@@ -136,18 +137,6 @@ def whole_ways(small: SmallPictures, rows: Floats, pairs: RowNumbers) -> npt.NDA
         if len(likely):
             ways[at + likely] = copy_ways(*(small.pixels(some[likely, side]) for side in (0, 1)))
     return ways
-
-
-def _shapes(photos: DescribedCollection, small: SmallPictures, folder: Path) -> DescribedCollection:
-    """The photos with another descriptor, that of their small pictures."""
-    file = folder / "shapes.f32"
-    digest = hashlib.sha256(photos.digest.encode())
-    with replacing(file, durable=False) as temporary, temporary.open("wb") as out:
-        for rows in small.shapes():
-            digest.update(rows.tobytes())
-            out.write(rows.tobytes())
-    vectors = np.memmap(file, np.float32, "r").reshape(len(small), -1)
-    return replace(photos, vectors=vectors, digest=digest.hexdigest())
 
 
 def _pairs(asked: RowNumbers, found_by: Sequence[NeighbourLists], n: int) -> RowNumbers:

@@ -82,10 +82,9 @@ class CopyFinder:
         self._comparer = PhotoComparer(verifier, places=False)
         self._names = [photo.path for photos in engine.photos() for photo in photos]
         self._rows = {name: row for row, name in enumerate(self._names)}
-        folder = verifier.cache.folder.parent
+        folder = verifier.cache.folder
         self._small = small_pictures(self._names, engine.roots.find, folder)
-        blocks = [np.empty((0, SHAPE), np.float32), *self._small.shapes()]
-        self._shapes = np.concatenate(blocks)
+        self._shapes = self._small.shapes()
         self._noted: list[tuple[str, Callable[[], Source], npt.NDArray[np.uint8]]] = []
         self._noted_vectors = _GrowingRows(engine.spec.dim)
         self._noted_shapes = _GrowingRows(SHAPE)

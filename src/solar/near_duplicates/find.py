@@ -24,7 +24,6 @@ from threadpoolctl import threadpool_limits
 from solar import __version__
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError, and_more
-from solar.files import make_folder, regular, replacing, unwritable
 from solar.index.embeddings import (
     Described,
     DescribedCollection,
@@ -46,12 +45,12 @@ from solar.near_duplicates.report import (
     Relation,
 )
 from solar.near_duplicates.small_pictures import small_pictures
+from solar.records import Records
 from solar.sfm.pairs import verifier_of
 
 _BLOCK = 128  # pairs that a stop costs at the most
-_SEEN_FILE = "duplicates-seen.bin"
+_SEEN_FILE = "duplicates.seen"
 _KEY = 32
-_UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
@@ -185,84 +184,50 @@ def _decided(
     names = photos.names
     errors: dict[int, str] = {}
 
-    def decide(number: int) -> dict[str, Any] | str | None:
+    def decide(number: int) -> dict[str, Any] | None:
         a, b, way, part, place, score = pairs[number].item()
         try:
             first, second = comparer.photo(names[a]), comparer.photo(names[b])
             found = comparer.relation(first, second, way, part=part, place=place)
         except SolarError as error:
             errors[number] = str(error)
-            return _UNREADABLE
-        if found is None:
             return None
-        return asdict(replace(found, a=a, b=b, score=round(score, 4)))
+        return None if found is None else asdict(replace(found, a=a, b=b, score=round(score, 4)))
 
-    where = photos.roots.stored()
-    settings = f"{__version__} {photos.digest} {where} {comparer.places}"
+    def more(number: int) -> Iterator[tuple[bytes, bool]]:
+        for block in blocks[number:]:
+            found = list(threads.map(decide, block))
+            # A photo that cannot be read may be back in another run.
+            yield json.dumps(found).encode(), errors.keys().isdisjoint(block)
+
+    settings = f"{__version__} {photos.digest} {photos.roots.stored()} {comparer.places}"
     digest = hashlib.sha256(settings.encode("utf-8", "surrogateescape"))
     digest.update(pairs.tobytes())
-    key = digest.hexdigest()[:16]
-    file = folder / f"relations-{key}.jsonl"
-    try:
-        with (
-            file.open("a+b") as out,
-            threadpool_limits(1, user_api="blas"),  # threads of a shared product wait by spinning
-            ThreadPoolExecutor(os.cpu_count()) as threads,
-        ):
-            done = _resumed(out)
-            advance = counted(progress, "Deciding", len(pairs), done)
-            for first in range(done, len(pairs), _BLOCK):
-                block = range(first, min(first + _BLOCK, len(pairs)))
-                lines = [
-                    json.dumps([number, found])
-                    for number, found in zip(block, threads.map(decide, block), strict=True)
-                ]
-                out.write(("\n".join(lines) + "\n").encode())
-                out.flush()
-                advance(len(block))
-    except OSError as error:
-        raise unwritable(file, error) from error
-    with file.open("rb") as lines_of:
-        for line in lines_of:
-            number, found = json.loads(line)
-            if found == _UNREADABLE and number < done:  # in an earlier run; it may be back
-                found = decide(number)
-            if isinstance(found, dict):
-                yield Relation.from_dict(found)
+    records = Records(folder / f"relations-{digest.hexdigest()[:16]}")
+    starts = range(0, len(pairs), _BLOCK)
+    blocks = [range(first, min(first + _BLOCK, len(pairs))) for first in starts]
+    advance = counted(progress, "Deciding", len(pairs))
+    with (
+        threadpool_limits(1, user_api="blas"),  # threads of a shared product wait by spinning
+        ThreadPoolExecutor(os.cpu_count()) as threads,
+    ):
+        for block, value in zip(blocks, records.blocks(len(blocks), more), strict=True):
+            yield from (Relation.from_dict(found) for found in json.loads(value) if found)
+            advance(len(block))
     if errors:
         warnings.warn(f"Not compared: {and_more(errors.values())}", stacklevel=3)
 
 
-def _resumed(file: Any) -> int:
-    """The number of pairs that a file has whole lines for; what follows them is cut off."""
-    file.seek(0)
-    whole, count = 0, 0
-    for line in file:
-        if not line.endswith(b"\n") or not line.startswith(f"[{count},".encode()):
-            break
-        whole += len(line)
-        count += 1
-    file.truncate(whole)
-    file.seek(0, os.SEEK_END)
-    return count
-
-
 def _seen(photos: DescribedCollection) -> set[bytes]:
     """The keys of photos of the last finished run."""
-    file = photos.local / _SEEN_FILE
-    try:
-        content = regular(file).read_bytes()
-    except FileNotFoundError:
+    content = Records(photos.local / _SEEN_FILE).get(0)
+    if content is None:
         raise SolarError(
             "`new=True` needs an index in a folder that was searched for duplicates before: run "
             "without it the first time."
-        ) from None
-    except OSError as error:
-        raise SolarError(f"{file} cannot be read: {error.strerror or error}.") from error
+        )
     return {content[at : at + _KEY] for at in range(0, len(content), _KEY)}
 
 
 def _note_seen(folder: Path, keys: Sequence[bytes]) -> None:
-    make_folder(folder)
-    with replacing(folder / _SEEN_FILE, durable=False) as temporary:
-        temporary.write_bytes(b"".join(keys))
+    Records(folder / _SEEN_FILE).put([(0, b"".join(keys))])

@@ -1,46 +1,40 @@
 """The small pictures of a collection in one file, so that every photo is opened for them once.
 
-The file lies beside the local features, is only ever appended to, and may be deleted. A record
-names the photo and the state of its file, so that another run, also over more photos, reuses it.
+The file lies beside the local features, and may be deleted. A value names the state of the photo's
+file, so that another run, also over more photos, reuses it.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from solar.arrays import RowNumbers
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
-from solar.files import locked, make_folder, unwritable
 from solar.images import load
 from solar.images.opening import Source
 from solar.images.roots import Finder
 from solar.local.cache import file_identity, name_digest
-from solar.near_duplicates.orientations import invariant
+from solar.near_duplicates.orientations import SHAPE, invariant
+from solar.records import Key, Records
 
 SIDE = 32
 """Pixels of a side of a small picture."""
 
-_FILE = "small-pictures.bin"
-_SOME = 4096  # pictures in memory at a time
+_FILE = "pictures.small"
+_SOME = 4096  # pictures whose shapes are computed at a time
 _BLOCK = 1024  # photos that a stop loses at most
-_RECORD = np.dtype(
-    [
-        ("whose", "V16"),
-        ("file", "V16"),
-        ("pixels", "u1", (SIDE, SIDE)),
-        ("width", "<i4"),
-        ("height", "<i4"),
-    ]
-)
+_VALUE = struct.Struct("<16sii")  # the state of the file, width, height; then the pixels
 
 
 def small_picture(photo: Source) -> tuple[npt.NDArray[np.uint8], int, int]:
@@ -56,36 +50,32 @@ class SmallPictures:
     """The small pictures of some photos, row by row.
 
     Attributes:
-        records: The whole file, mapped.
-        rows: (n,) the record of each photo; -1 for one that is gone.
+        all: (n, 32, 32); those of photos that cannot be read are black.
+        sizes: (n, 2) widths and heights; 0 for these.
         keys: 32 bytes per photo that identify it and the state of its file.
     """
 
-    records: npt.NDArray[np.void]
-    rows: RowNumbers
+    all: npt.NDArray[np.uint8]
+    sizes: npt.NDArray[np.int32]
     keys: Sequence[bytes]
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.all)
 
     def pixels(self, rows: npt.ArrayLike) -> npt.NDArray[np.uint8]:
-        """Pictures (m, 32, 32) of some photos; unreadable ones are black."""
-        found = self.rows[np.asarray(rows)]
-        pixels: npt.NDArray[np.uint8] = np.array(self.records["pixels"][found])
-        pixels[found < 0] = 0
+        """Pictures (m, 32, 32) of some photos."""
+        pixels: npt.NDArray[np.uint8] = self.all[np.asarray(rows)]
         return pixels
 
-    def shapes(self) -> Iterator[npt.NDArray[np.float32]]:
-        """The vectors (m, 63) of the pictures in blocks, see `orientations.invariant`."""
-        for at in range(0, len(self), _SOME):
-            yield invariant(self.pixels(np.arange(at, min(at + _SOME, len(self)))))
+    def shapes(self) -> npt.NDArray[np.float32]:
+        """The vectors (n, 63) of the pictures, see `orientations.invariant`."""
+        blocks = [invariant(self.all[at : at + _SOME]) for at in range(0, len(self), _SOME)]
+        return np.concatenate([np.empty((0, SHAPE), np.float32), *blocks])
 
     def size(self, row: int) -> tuple[int, int]:
         """Width and height of a photo; 0 if it could not be read."""
-        record = self.rows[row]
-        if record < 0:
-            return 0, 0
-        return int(self.records["width"][record]), int(self.records["height"][record])
+        width, height = self.sizes[row].tolist()
+        return width, height
 
 
 def small_pictures(
@@ -99,65 +89,52 @@ def small_pictures(
     A photo that is gone or cannot be read has a black one. A SolarError if the disk is full or
     read-only.
     """
-    make_folder(folder)
-    file = folder / _FILE
-    with locked(folder / f"{_FILE}.lock"):
-        try:
-            with file.open("r+b" if file.exists() else "w+b") as out:
-                whole = out.seek(0, os.SEEK_END) // _RECORD.itemsize
-                out.truncate(whole * _RECORD.itemsize)
-                known = _known(file, whole)
-                keys = [_state_key(name, find(name)) for name in names]
-                missing = [row for row, key in enumerate(keys) if key not in known]
-                out.seek(0, os.SEEK_END)
-                advance = counted(progress, "Reading photos", len(names), len(names) - len(missing))
-                for block in _read([(names[row], keys[row]) for row in missing], find):
-                    out.write(block.tobytes())
-                    out.flush()
-                    advance(len(block))
-                whole = out.tell() // _RECORD.itemsize
-        except OSError as error:
-            raise unwritable(file, error) from error
-    known = _known(file, whole)
-    records = np.memmap(file, _RECORD, "r", shape=(whole,)) if whole else np.zeros(1, _RECORD)
-    return SmallPictures(records, np.array([known.get(key, -1) for key in keys], np.int64), keys)
+    records = Records(folder / _FILE)
+    keys = [_state_key(name, find(name)) for name in names]
+    rows = {key[:16]: row for row, key in enumerate(keys)}
+    found = SmallPictures(
+        np.zeros((len(names), SIDE, SIDE), np.uint8), np.zeros((len(names), 2), np.int32), keys
+    )
+    missing = set(range(len(names)))
 
+    def take(key: Any, value: bytes) -> None:
+        row = rows.get(key)
+        if row is not None and value[:16] == keys[row][16:]:
+            found.all[row] = np.frombuffer(value, np.uint8, offset=_VALUE.size).reshape(SIDE, SIDE)
+            found.sizes[row] = _VALUE.unpack_from(value)[1:]
+            missing.discard(row)
 
-def _known(file: Path, count: int) -> dict[bytes, int]:
-    """The record of each photo and state of its file; the newest counts."""
-    if not count:
-        return {}
-    records = np.memmap(file, _RECORD, "r", shape=(count,))
-    keys = zip(records["whose"].tolist(), records["file"].tolist(), strict=True)
-    return {whose + state: row for row, (whose, state) in enumerate(keys)}
+    for key, value in records.every():
+        take(key, value)
+    advance = counted(progress, "Reading photos", len(names), len(names) - len(missing))
+    for block in _read([(names[row], keys[row]) for row in sorted(missing)], find):
+        records.put(block)
+        for key, value in block:
+            take(key, value)
+        advance(len(block))
+    return found
 
 
 def _state_key(name: str, photo: Path | bytes | None) -> bytes:
     """32 bytes that identify a photo and the state of its file."""
     state = b"" if photo is None else file_identity(photo)
-    return bytes.fromhex(name_digest(name)) + state.ljust(16, b"\0")
+    return name_digest(name) + state.ljust(16, b"\0")
 
 
-def _read(missing: Sequence[tuple[str, bytes]], find: Finder) -> Iterator[npt.NDArray[np.void]]:
-    """New records in blocks of photos, given their names and keys.
+def _read(missing: Sequence[tuple[str, bytes]], find: Finder) -> Iterator[list[tuple[Key, bytes]]]:
+    """New values in blocks of photos, given their names and keys.
 
     Photos are found one by one: those of a tar shard come with their bytes.
     """
 
-    def picture(photo: tuple[str, bytes]) -> tuple[npt.NDArray[np.uint8], int, int] | None:
-        try:
-            source = find(photo[0])
-            return None if source is None else small_picture(source)
-        except SolarError:
-            return None
+    def value(photo: tuple[str, bytes]) -> tuple[Key, bytes]:
+        name, key = photo
+        pixels, width, height = np.zeros((SIDE, SIDE), np.uint8), 0, 0
+        with suppress(SolarError):
+            if (source := find(name)) is not None:
+                pixels, width, height = small_picture(source)
+        return key[:16], _VALUE.pack(key[16:], width, height) + pixels.tobytes()
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         for first in range(0, len(missing), _BLOCK):
-            some = missing[first : first + _BLOCK]
-            block = np.zeros(len(some), _RECORD)
-            pictures = threads.map(picture, some)
-            for record, (_, key), found in zip(block, some, pictures, strict=True):
-                record["whose"], record["file"] = key[:16], key[16:]
-                if found is not None:
-                    record["pixels"], record["width"], record["height"] = found
-            yield block
+            yield list(threads.map(value, missing[first : first + _BLOCK]))

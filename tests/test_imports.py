@@ -23,6 +23,7 @@ LAYERS = (
     "defaults",
     "arrays",
     "files",
+    "records",
     "download",
     "images",
     "nn",

@@ -50,12 +50,6 @@ _HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b
 _PILLOW_FORMATS = (
     *("JPEG", "MPO", "PNG", "WEBP", "TIFF", "GIF", "BMP", "PPM", "JPEG2000", "AVIF", "HEIF"),
 )
-_DRAWINGS = {
-    b"%!PS": "EPS",
-    b"\xc5\xd0\xd3\xc6": "EPS",
-    b"\xd7\xcd\xc6\x9a": "WMF",
-    b"\x01\0\0\0": "EMF",
-}
 _SUBFILE_TYPE, _SUB_IFDS, _DNG_VERSION = 254, 330, 50706
 _pillow_limit = threading.Lock()
 
@@ -225,9 +219,6 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
         image = _pillow_open(stream)
     if image is not None and _is_raw_tiff(image):
         raise _raw(name)
-    drawing = "SVG" if b"<svg" in head.lower() else _DRAWINGS.get(head[:4])
-    if image is None and drawing:
-        raise ImageError(f"{name} is a drawing ({drawing}), not a photo: export it as PNG.")
     if image is None:
         raise ImageError(
             f"{name} is not a photo that can be read: its content is not JPEG, PNG, WebP, "

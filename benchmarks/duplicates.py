@@ -1,6 +1,7 @@
 """Duplicates: which edits of photos are found, what is told apart, how long it takes.
 
     python benchmarks/duplicates.py edits --photos train2017 --folder work [--hash]
+    python benchmarks/duplicates.py keep --photos val/ --folder work --count 1000
     python benchmarks/duplicates.py apart --photos val-0.tar --folder work --known copies.csv
     python benchmarks/duplicates.py frames --photos frames/ --folder work
     python benchmarks/duplicates.py large --photos train2017 --folder work
@@ -9,7 +10,9 @@
 `edits` draws `--count` photos and edits some of them from a seed (`lib/photo_edits.py`), and counts
 which pairs are called exact, copy or crop. With `--hash` the perceptual hash of `imagehash` is
 counted beside it, and the cosine of the descriptors always, each with the threshold that gives it
-the best F1 on these very photos. `apart` lists what is called a copy among photos of which none
+the best F1 on these very photos. `keep` makes all edits of each photo, and counts for which pairs
+the original is kept, which are open, and which originals are listed for removal, without a search.
+`apart` lists what is called a copy among photos of which none
 should be, but for the pairs of a `--known` table (`duplicates_true_copies.csv`). `frames` does the
 same for the frames of a video, and says what neighbours are called. `large` takes time and memory,
 also of one more photo. `killed` stops a run with SIGKILL at random moments, and compares its report
@@ -31,6 +34,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -40,13 +46,14 @@ import numpy as np
 import numpy.typing as npt
 from lib.machine import machine
 from lib.memory import PeakMemory, own_memory
-from lib.photo_edits import DEEPER, EDITS, quality
+from lib.photo_edits import DEEPER, EDITS, SAVED, write_edit
 from PIL import Image
 
 from solar.near_duplicates.report import COPIES, DuplicateGroup, DuplicateReport
 
 Pairs = set[tuple[str, str]]
 BITS = 64
+WHOLE_FIT = 0.7  # correlation of small pictures from which photos are laid over each other
 
 
 def main() -> None:
@@ -63,6 +70,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--backend", default="torch")
     parser.add_argument("--hash", action="store_true", help="needs imagehash")
+    parser.add_argument("--only", help="edits, separated by commas")
     parser.add_argument("--known", type=Path, help="CSV of true copies: a, b")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
@@ -119,12 +127,50 @@ def drawn(options: argparse.Namespace, folder: Path) -> dict[tuple[str, str], st
     for number, name in enumerate(edited):
         kind = kinds[number % len(kinds)] if number < options.edited else next(iter(DEEPER))
         truth[pair(f"coco/{name}", f"edited/{name}")] = kind
-        file = folder / "edited" / name
-        if not file.exists():
-            photo = Image.open(options.photos / name).convert("RGB")
-            made = (EDITS | DEEPER)[kind](photo, random.Random(f"{options.seed} {name}"))
-            made.save(file, "JPEG", quality=quality(kind))
+        photo = Image.open(options.photos / name).convert("RGB")
+        write_edit(photo, kind, f"{options.seed} {name}", folder / "edited", Path(name).stem)
     return truth
+
+
+def keep(options: argparse.Namespace) -> dict[str, Any]:
+    """What is suggested for each photo and each of its edits, as a pair."""
+    from solar.near_duplicates.groups import groups_of, photo_facts
+    from solar.near_duplicates.orientations import best_way
+    from solar.near_duplicates.relation import PhotoComparer
+    from solar.near_duplicates.small_pictures import small_picture
+    from solar.ranking.verify import Verifier
+
+    comparer = PhotoComparer(Verifier(lambda name: None, options.folder / "local"), places=False)
+    files = sorted(file for file in options.photos.rglob("*") if file.is_file())
+    chosen = random.Random(options.seed).sample(files, min(options.count, len(files)))
+    wanted = options.only.split(",") if options.only else [*EDITS, *SAVED]
+
+    def suggested(file: Path, edit: str) -> str:
+        folder = options.folder / "keep" / edit.replace(" ", "-")
+        folder.mkdir(parents=True, exist_ok=True)
+        photo = Image.open(file).convert("RGB")
+        made = write_edit(photo, edit, f"{options.seed} {file.stem}", folder, file.stem)
+        small = [small_picture(one)[0][None] for one in (file, made)]
+        ways, fits = best_way(*small)
+        way = int(ways[0]) if fits[0] >= WHOLE_FIT else -1
+        found = comparer.relation(comparer.given(file), comparer.given(made), way)
+        if found is None or found.kind not in COPIES:
+            return "not found"
+        names = [str(file), str(made)]
+        [group] = groups_of(
+            [replace(found, a=0, b=1)],
+            COPIES,
+            lambda row: replace(photo_facts("", Path(names[row])), name=f"{row}"),
+        )
+        return "listed" if "0" in group.rest else "kept" if "1" in group.rest else "open"
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        result = {}
+        for edit in wanted:
+            counts = Counter(threads.map(partial(suggested, edit=edit), chosen))
+            result[edit] = {what: counts[what] for what in ("kept", "open", "listed", "not found")}
+            print(edit, result[edit], file=sys.stderr, flush=True)
+    return {"photos": len(chosen), "originals": result}
 
 
 def judged(
@@ -368,7 +414,10 @@ def pair(a: str, b: str) -> tuple[str, str]:
     return (a, b) if a < b else (b, a)
 
 
-MEASURED = {"edits": edits, "apart": apart, "frames": frames, "large": large, "killed": killed}
+MEASURED = {
+    **{"edits": edits, "keep": keep, "apart": apart},
+    **{"frames": frames, "large": large, "killed": killed},
+}
 
 if __name__ == "__main__":
     main()

@@ -1,12 +1,12 @@
 """Edits of photos as people and programs make them, drawn from a seed."""
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
-from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
+from PIL import ExifTags, Image, ImageDraw, ImageEnhance, ImageFilter, ImageFont, ImageOps
 
 Edit = Callable[[Image.Image, Random], Image.Image]
-LOW, USUAL = 30, 90  # quality of JPEG
 
 WORDS = ("sunny", "market", "morning", "harbour", "offer", "tomorrow", "family", "garden", "visit")
 
@@ -80,8 +80,20 @@ def _screenshot(photo: Image.Image, random: Random) -> Image.Image:
     return screen
 
 
+def _scaled(factor: float) -> Edit:
+    def edit(photo: Image.Image, random: Random) -> Image.Image:
+        width, height = (round(side * factor) for side in photo.size)
+        return photo.resize((width, height), Image.Resampling.BICUBIC)
+
+    return edit
+
+
+def _same(photo: Image.Image, random: Random) -> Image.Image:
+    return photo
+
+
 EDITS: dict[str, Edit] = {
-    "JPEG quality 30": lambda photo, random: photo,
+    "JPEG quality 30": _same,
     "half size": _half,
     "crop to 70 %": _crop(0.7),
     "crop to 40 %": _crop(0.4),
@@ -94,10 +106,35 @@ EDITS: dict[str, Edit] = {
 }
 """What is done to a photo; the result is saved as JPEG. Crops leave that share of the area."""
 
+SAVED: dict[str, Edit] = {
+    "enlarged by half": _scaled(1.5),
+    "GIF": _same,
+    "CMYK": lambda photo, random: photo.convert("CMYK"),
+    "PNG": _same,
+    "turned by EXIF": _same,
+    "JPEG quality 95": _same,
+    "blurred": lambda photo, random: photo.filter(ImageFilter.GaussianBlur(1.2)),
+    "sharpened": lambda photo, random: photo.filter(ImageFilter.SHARPEN),
+    "WebP": _same,
+}
+"""More that programs do to files when they save them."""
+
 DEEPER: dict[str, Edit] = {"crop to 40 % of each side": _crop(0.16)}
 """Beyond what is asked for: the other way to read it, 16 % of the area."""
 
+_QUALITY = {"JPEG quality 30": 30, "JPEG quality 95": 95, "WebP": 80}
+_SUFFIX = {"GIF": ".gif", "PNG": ".png", "WebP": ".webp"}
+_LYING = {6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
 
-def quality(edit: str) -> int:
-    """The quality with which the result of an edit is saved."""
-    return LOW if edit == "JPEG quality 30" else USUAL
+
+def write_edit(photo: Image.Image, edit: str, seed: str, folder: Path, stem: str) -> Path:
+    """Write the edited photo into a folder, unless it is there, and return its file."""
+    file = folder / (stem + _SUFFIX.get(edit, ".jpg"))
+    if not file.exists():
+        random, exif = Random(seed), Image.Exif()
+        made = (EDITS | SAVED | DEEPER)[edit](photo, random)
+        if edit == "turned by EXIF":
+            exif[ExifTags.Base.Orientation] = random.choice(list(_LYING))
+            made = made.transpose(_LYING[exif[ExifTags.Base.Orientation]])
+        made.save(file, quality=_QUALITY.get(edit, 90), exif=exif.tobytes() if exif else b"")
+    return file

@@ -14,7 +14,6 @@ from solar.arrays import Doubles
 _GUESSES = 400
 _STRETCH = 2.0  # width against height
 _SCALES = (1 / 8, 8.0)
-_TILT, _SURE = 0.1, 3.0  # pixels; factor on what noise explains
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,25 +80,6 @@ def _fit(a: Doubles, b: Doubles, threshold: float, reflected: bool) -> AxisMappi
         inliers = np.abs(along * a + move - b).max(axis=1) < threshold
     matrix = np.array([[along[0], 0, move[0]], [0, along[1], move[1]], [0, 0, 1]])
     return AxisMapping(matrix, inliers)
-
-
-def tilted(mapping: AxisMapping, a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> bool:
-    """Whether the residuals of the inliers show a rotation or a shear, not only noise.
-
-    An editor's crop leaves noise. A second photo from the same spot was turned a little: a tenth of
-    a pixel is significant where hundreds of points agree.
-    """
-    x, y = (np.asarray(points, np.float64)[mapping.inliers] for points in (a, b))
-    left = y - (x @ mapping.matrix[:2, :2].T + mapping.matrix[:2, 2])
-    close = (left * left).sum(axis=1) < 1
-    x, left = x[close], left[close]
-    if len(x) < 4:
-        return False
-    design = np.column_stack([x - x.mean(axis=0), np.ones(len(x))])
-    turn = design @ np.linalg.lstsq(design, left, rcond=None)[0]
-    noise = float((left - turn).std())
-    size = float(np.sqrt((turn * turn).sum(axis=1).mean()))
-    return size > max(_TILT, _SURE * noise * float(np.sqrt(6 / len(x))))
 
 
 def _plausible(scale: Doubles, reflected: bool) -> npt.NDArray[np.bool_]:

@@ -24,7 +24,6 @@ _MOST = 0.65  # of the blocks agree, however roughly the copy was encoded
 _MANY, _NEARLY = 0.5, 0.6  # or this share agrees, and of them this to the pixel: rest is covered
 _STRICT, _STRICTLY = 0.85, 0.75  # where keypoints chose the region: of all, and to the pixel
 _EVERYWHERE, _LITTLE = 0.95, 0.02  # or of all, with at most this difference of grey levels
-_COVERED = 0.85  # with fewer, something lies over the rest
 _LEAST = 6  # blocks with detail
 _SMOOTH = 0.985  # correlation of pictures that have no detail
 
@@ -50,13 +49,11 @@ class Agreement(NamedTuple):
         same: Whether they are one picture.
         difference: Mean difference of grey levels, 0 to 1, after matching brightness and contrast.
         recoloured: Whether brightness, contrast or colours differ.
-        covered: Whether something lies over part of one of them.
     """
 
     same: bool
     difference: float
     recoloured: bool
-    covered: bool
 
 
 def agreement(
@@ -70,7 +67,7 @@ def agreement(
     small = min(in_a.size, in_b.size, key=lambda size: size[0] * size[1])
     factor = min(1.0, SIDE / max(small))
     size = (max(round(small[0] * factor), 8), max(round(small[1] * factor), 8))
-    first, second = (_cut(photo, part, size) for photo, part in ((a, in_a), (b, in_b)))
+    first, second = (cut(photo, part, size) for photo, part in ((a, in_a), (b, in_b)))
     detail = np.stack([_detail(first), _detail(second)])
     correlation, textured = _blocks(detail)
     grey = [np.asarray(one.convert("L"), np.float32) for one in (first, second)]
@@ -88,11 +85,11 @@ def agreement(
         same = share >= _MOST or (share >= _MANY and equal >= _NEARLY * share)
     if count < _LEAST:
         same = whole >= _SMOOTH
-    covered = same and share < _COVERED and equal > _NEARLY * share
-    return Agreement(same, difference, _recoloured(first, second), covered)
+    return Agreement(same, difference, _recoloured(first, second))
 
 
-def _cut(photo: Image.Image, region: Region, size: tuple[int, int]) -> Image.Image:
+def cut(photo: Image.Image, region: Region, size: tuple[int, int]) -> Image.Image:
+    """A region of a photo, at a size."""
     box = (
         max(region.left, 0.0),
         max(region.top, 0.0),

@@ -28,8 +28,9 @@ from solar.images.exif import exif_facts, orientation_of, turned
 from solar.images.opening import Source, opened
 from solar.local.features import LocalFeatures
 from solar.matching.match import estimate, mutual_matches
-from solar.near_duplicates.axis_mapping import fit_axes, tilted
+from solar.near_duplicates.axis_mapping import fit_axes
 from solar.near_duplicates.evidence import FileTraces, Verdict, detail_verdict, whole_verdict
+from solar.near_duplicates.exposure import fit
 from solar.near_duplicates.orb_prefilter import VOTES, Corners, corners, votes
 from solar.near_duplicates.orientations import WAYS, WORDS, laid_photo, way_matrix
 from solar.near_duplicates.pixel_compare import Agreement, Region, agreement, is_frame
@@ -139,9 +140,10 @@ class PhotoComparer:
 
 def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
     picture = laid_photo(b.picture, way)
-    whole = (Region(0, 0, *map(float, one.size)) for one in (a.picture, picture))
+    whole = [Region(0, 0, *map(float, one.size)) for one in (a.picture, picture)]
     found = agreement(a.picture, picture, *whole)
-    if not found.same:
+    lies = fit(a.picture, picture, *whole)
+    if not found.same or not lies.laid_over:
         return None
     mapping = _stored(np.linalg.inv(way_matrix(way)).astype(np.float64))
     first, second = (FileTraces.of(one.source) for one in (a, b))
@@ -149,7 +151,8 @@ def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
     better, because = whole_verdict(first, second, way, exact=exact)
     kind = "exact" if exact else "copy"
     relation = Relation(0, 1, kind, mapping=mapping, difference=found.difference)
-    return _told(a, b, replace(relation, better=better, because=because), way, found)
+    relation = replace(relation, better=better, because=because)
+    return _told(a, b, relation, way, found, covered=lies.changed)
 
 
 def _equal(a: FileTraces, b: FileTraces) -> bool:
@@ -189,7 +192,7 @@ def _edited(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
     for mirrored in (False, True):
         x, y = _matched(a.features, b.features, mirrored)
         found = fit_axes(x, y, _COPY_ERROR, mirrored=mirrored)
-        if found is None or len(found) < _COPY_POINTS or tilted(found, x, y):
+        if found is None or len(found) < _COPY_POINTS:
             continue
         mapping = _relative(found.matrix, a.features, b.features)
         if (relation := _cut_out(a, b, mapping, len(found))) is not None:
@@ -207,6 +210,10 @@ def _cut_out(a: ComparedPhoto, b: ComparedPhoto, mapping: Doubles, points: int) 
     in_a, in_b = (
         Region(*(edge * one.size[n % 2] for n, edge in enumerate(part))) for part, one in sides
     )
+    lies = fit(a.picture, picture, in_a, in_b)
+    if not lies.cut_out:
+        return None
+    in_b = lies.region
     found = agreement(a.picture, picture, in_a, in_b, strict=True)
     if not found.same:
         return None
@@ -272,6 +279,7 @@ def _told(
     found: Agreement | None,
     *,
     framed: bool = False,
+    covered: bool = False,
 ) -> Relation:
     apart = _seconds(a, b)
     if relation.kind in COPIES[1:] and apart:  # copies keep the time at which they were taken
@@ -287,7 +295,7 @@ def _told(
         done += ["with a frame"] if framed else []
     if found is not None and relation.kind in COPIES[1:]:
         done += ["recoloured"] if found.recoloured else []
-        done += ["something lies over it"] if found.covered else []
+        done += ["something lies over it"] if covered else []
         done = done or ["re-encoded"]
     if relation.kind in ("burst", "place"):
         probably = "probably " if apart is None else ""

@@ -93,20 +93,27 @@ def test_the_main_recipe_is_the_published_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attention", "learning"),
+    ("name", "learning"),
     [
-        ("", ["pool", "whiten"]),
-        ("4", ["soa4", "pool", "whiten"]),
-        ("5", ["soa5", "pool", "whiten"]),
-        ("45", ["soa4", "soa5", "pool", "whiten"]),
+        ("gem-r101-gl18", ["pool", "whiten"]),
+        ("gem-sos-r101-gl18", ["layer4", "pool", "whiten"]),
+        ("soa4-r101-gl18", ["soa4", "pool", "whiten"]),
+        ("soa5-r101-gl18", ["soa5", "pool", "whiten"]),
+        ("solar-r101-gl18", ["soa4", "soa5", "pool", "whiten"]),
     ],
 )
-def test_attention_pooling_and_whitening_learn(attention: str, learning: list[str]) -> None:
+def test_a_row_of_the_tables_learns_what_it_learned_in_the_published_code(
+    name: str, learning: list[str]
+) -> None:
+    recipe = read(name)
     with torch.device("meta"):
-        layers = attention_at(attention, REDUCTIONS)
+        layers = attention_at(recipe.network.attention, REDUCTIONS)
         net = RetrievalNet(RetrievalConfig("resnet101", attention=layers))
-    groups = parameter_groups(net, read("solar-r101-gl18").optimiser)
+    groups = parameter_groups(net, recipe.optimiser)
     assert [group["name"] for group in groups] == learning
+    rates = {group["name"]: group["lr"] for group in groups}
+    assert rates.pop("pool") == 100 * recipe.optimiser.lr
+    assert set(rates.values()) == {recipe.optimiser.lr}
 
 
 def test_the_comparisons_have_their_own_losses() -> None:
@@ -123,21 +130,24 @@ def test_the_comparisons_have_their_own_losses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "attention", "weight"),
+    ("name", "attention", "weight", "backbone"),
     [
-        ("gem-r101-gl18", "", 0),
-        ("gem-sos-r101-gl18", "", 10),
-        ("soa4-r101-gl18", "4", 0),
-        ("soa5-r101-gl18", "5", 0),
-        ("soa45-r101-gl18", "45", 0),
+        ("gem-r101-gl18", "", 0, {}),
+        ("gem-sos-r101-gl18", "", 10, {"layer4": 1}),
+        ("soa4-r101-gl18", "4", 0, {}),
+        ("soa5-r101-gl18", "5", 0, {}),
+        ("soa45-r101-gl18", "45", 0, {}),
     ],
 )
-def test_rows_of_the_tables_differ_in_nothing_else(name: str, attention: str, weight: int) -> None:
+def test_rows_of_the_tables_differ_in_nothing_else(
+    name: str, attention: str, weight: int, backbone: dict[str, float]
+) -> None:
     main, row = read("solar-r101-gl18"), read(name)
     assert row == replace(
         main,
         network=replace(main.network, attention=attention),
         loss=replace(main.loss, second_order=weight),
+        optimiser=replace(main.optimiser, backbone=backbone),
     )
 
 

@@ -2,13 +2,16 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import save_file
 from support.drawn import relative_error
 from support.golden2 import FOLDER, drawn, golden2
@@ -18,7 +21,8 @@ from torch import Tensor
 import solar
 from solar.demo import toy
 from solar.errors import SolarError
-from solar.models import RetrievalConfig, RetrievalNet, convert, fingerprint, load
+from solar.models import RetrievalConfig, RetrievalNet, convert, fingerprint, load, save
+from solar.models.contributions import locate
 from solar.models.published import delg_name, published_names, published_shape
 from solar.nn import SecondOrderAttention
 from solar.nn.backbones.backbone import without_drawing
@@ -329,3 +333,73 @@ def test_they_are_written_as_ours_alone(tmp_path: Path) -> None:
     written(tmp_path / "how.pth", small_how())
     with pytest.raises(SolarError, match=r"how .*\.safetensors"):
         convert(tmp_path / "how.pth", tmp_path / "again.pth")
+
+
+class PCA:
+    """Stands in for scikit-learn's, under whose names it is pickled."""
+
+    whiten = True
+
+
+def dirtorch_file(path: Path, monkeypatch: pytest.MonkeyPatch, home: str, **options: Any) -> Path:
+    """A small network as Deep Image Retrieval saves it."""
+    net = RetrievalNet(RetrievalConfig("resnet18", dim=64))
+    own = net.state_dict()
+    names = published_names(own, "dirtorch")
+    state = {f"module.{theirs}": drawn(theirs, own[ours].shape) for ours, theirs in names.items()}
+    state["module.adpool.p"] = torch.tensor([2.8])
+    pca = PCA()
+    for name in (home, home.rpartition(".")[0], "sklearn"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(PCA=PCA))
+    monkeypatch.setattr(PCA, "__module__", home)
+    pca.__dict__ = {
+        "whiten": True,
+        "mean_": drawn("pca.mean_bias", (64,)).numpy(),
+        "components_": drawn("pca.components_", (64, 64)).numpy(),
+        "explained_variance_": drawn("pca.running_var", (64,)).numpy(),
+        "_sklearn_version": "0.20.3",
+    }
+    content = {
+        "model_options": {"arch": "resnet18_rmac", "out_dim": 64, "pooling": "gem", **options},
+        "preprocess": {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]},
+        "state_dict": state,
+        "pca": {"Landmarks_clean": pca},
+    }
+    torch.save(content, path, _use_new_zipfile_serialization=home.endswith("_pca"))
+    monkeypatch.delitem(sys.modules, home)  # solar does without it
+    return path
+
+
+@pytest.mark.parametrize("home", ["sklearn.decomposition.pca", "sklearn.decomposition._pca"])
+@pytest.mark.parametrize("normed", [False, True])
+def test_networks_of_the_average_precision_loss_describe_as_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, normed: bool
+) -> None:
+    numbers, kind = golden2("dirtorch"), "normed" if normed else "plain"
+    path = dirtorch_file(tmp_path / "AP.pt", monkeypatch, home, norm_features=normed)
+    net = load(path, device="cpu")
+    assert isinstance(net, RetrievalNet)
+    assert net.config.scales == (1.0,)
+    with torch.inference_mode():
+        plain = net(net.normalise(torch.from_numpy(numbers["image"])[None]))
+    assert relative_error(plain[0], numbers[kind]) < 1e-5
+    photo = tmp_path / "photo.png"
+    Image.fromarray(numbers["image"]).save(photo)
+    [whitened] = net.describe(photo)
+    assert relative_error(whitened, numbers[f"{kind}_whitened"]) < 1e-5
+    parts = locate(net, photo)
+    assert np.allclose(parts.vectors.sum((0, 1)), whitened, atol=1e-5)
+    saved = save(net, tmp_path / "ours.safetensors")
+    assert np.allclose(load(saved, device="cpu").describe(photo)[0], whitened, atol=1e-6)
+    with pytest.raises(SolarError, match="lengths"):
+        convert(path, tmp_path / "theirs.pth")
+
+
+def test_networks_pooled_by_the_maximum_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = dirtorch_file(
+        tmp_path / "MAC.pt", monkeypatch, "sklearn.decomposition._pca", pooling="max"
+    )
+    with pytest.raises(SolarError, match="GeM"):
+        load(path, device="cpu")

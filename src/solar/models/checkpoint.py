@@ -102,18 +102,19 @@ def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
     """
     if Path(path).suffix != ".safetensors":
         raise SolarError(f"{path} must end in .safetensors: `solar convert` turns it into a .pth.")
-    header = {
-        "format": "solar",
-        "version": "1",
-        "task": "retrieval" if isinstance(model, RetrievalNet) else "patches",
-        "config": json.dumps(model.config.to_dict(), sort_keys=True),
-    }
+    header = {"format": "solar", "version": "1", **architecture(model)}
     state = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
     if half:
         state = {name: _halved(name, tensor) for name, tensor in state.items()}
     with replacing(path) as temporary:
         save_file(state, temporary, metadata={**header, _DIGEST: _digest(header, state)})
     return Path(path)
+
+
+def architecture(model: Model) -> dict[str, str]:
+    """What a network is, apart from its weights, as its files say it."""
+    task = "retrieval" if isinstance(model, RetrievalNet) else "patches"
+    return {"task": task, "config": json.dumps(model.config.to_dict(), sort_keys=True)}
 
 
 def _halved(name: str, tensor: Tensor) -> Tensor:
@@ -225,8 +226,11 @@ def _read_ours(path: Path) -> Model:
             f"{path} is damaged: its weights or settings are not those that were written; "
             "fetch or copy it again."
         )
-    if not ours:
-        return _from_state(path, state, meta={})
+    return _built(path, header, state) if ours else _from_state(path, state, meta={})
+
+
+def _built(path: Path, header: Mapping[str, Any], state: Mapping[str, Tensor]) -> Model:
+    """A network of its `architecture` and its tensors."""
     try:
         settings = json.loads(header["config"])
         model: Model
@@ -249,19 +253,38 @@ def _read_published(path: Path) -> Model:
     content = _read_pickle_safely(path)
     if not isinstance(content, Mapping):
         raise SolarError(f"{path} holds a {type(content).__name__}, not a network.")
+    if "metrics_bytes" in content:
+        return _of_run(path, content["state"])
     # A file of HOW has its settings in net_params; DELG's port calls its tensors model_state.
     state = content.get("state_dict", content.get("model_state"))
     meta = content.get("net_params", content.get("meta"))
+    if isinstance(content.get("model_options"), Mapping):  # of dirtorch
+        meta = {
+            **content["model_options"],
+            **{key: content.get(key) for key in ("preprocess", "pca")},
+        }
     if not isinstance(state, Mapping):
         state, meta = content, None
     return _from_state(path, state, meta if isinstance(meta, Mapping) else {})
+
+
+def _of_run(path: Path, state: Mapping[str, Any]) -> Model:
+    """The network of a training run's checkpoint: the average of its weights, if there is one."""
+    if state.get("architecture") is None:
+        raise SolarError(
+            f"{path} is a checkpoint to continue a run from, of a network that is not finished: "
+            "give the run's .safetensors."
+        )
+    average = {} if state["ema"] is None else state["ema"]["values"]
+    tensors = {name: average.get(name, value) for name, value in state["network"].items()}
+    return _built(path, state["architecture"], tensors)
 
 
 def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -> Model:
     tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
     if all(name.startswith(_PARALLEL) for name in tensors):
         tensors = {name.removeprefix(_PARALLEL): value for name, value in tensors.items()}
-    layout = published.layout_of(tensors)
+    layout = "dirtorch" if "arch" in meta else published.layout_of(tensors)
     if layout is None:
         if set(tensors) == {"weight", "bias"}:
             raise SolarError(
@@ -361,6 +384,8 @@ def _numpy_arrays() -> list[Any]:
         for function in (multiarray._reconstruct, multiarray.scalar)
         for core in ("core", "_core")
     ]
+    homes = ("sklearn.decomposition.pca.PCA", "sklearn.decomposition._pca.PCA")
+    names += [(published.LearnedPCA, home) for home in homes]
     return [np.ndarray, np.dtype, *dtypes, _codecs.encode, *names]
 
 

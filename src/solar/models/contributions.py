@@ -160,7 +160,9 @@ def _pooled(net: RetrievalNet, images: Tensor, *, attention: bool) -> Tensor:
 
 
 def _described(net: RetrievalNet, parts: Tensor) -> _Sum:
-    [pooled] = _normalised([_Sum(parts, torch.zeros_like(parts[0, 0]))])
+    pooled = _Sum(parts, torch.zeros_like(parts[0, 0]))
+    if net.whiten is None or net.config.normalise_pooled:
+        [pooled] = _normalised([pooled])
     if net.whiten is None:
         return pooled
     [whitened] = _normalised([pooled.through(net.whiten, pooled.total)])

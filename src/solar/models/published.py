@@ -16,8 +16,9 @@ from solar.nn.pooling import LOCAL_POOLINGS
 # solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare backbones.
 # torchvision: an ImageNet classifier. local: the paper's patch network. sosnet: SOSNet 32×32.
 # token: SOLAR as the authors of Token retrained it. how: HOW. delg: the PyTorch port of DELG.
+# dirtorch: Deep Image Retrieval, with the networks of the average-precision loss.
 Layout = Literal[
-    "solar", "gem", "features", "torchvision", "local", "sosnet", "token", "how", "delg"
+    "solar", "gem", "features", "torchvision", "local", "sosnet", "token", "how", "delg", "dirtorch"
 ]
 
 _ATTENTION = {"query": "f", "key": "g", "value": "h", "output": "v"}
@@ -49,6 +50,7 @@ _PREFIXES: dict[Layout, tuple[tuple[str, str], ...]] = {
         *_HEAD,
     ),
     "torchvision": (("backbone.", ""),),
+    "dirtorch": (("backbone.", ""), ("pool.", "adpool."), ("whiten.", "fc.")),
     "token": (
         ("backbone.conv1.", "backbone.block1.0."),
         ("backbone.bn1.", "backbone.block1.1."),
@@ -118,6 +120,7 @@ def layout_of(names: Container[str]) -> Layout | None:
         "layers.20.weight": "sosnet",
         "backbone.block1.0.weight": "token",
         "pooling.f.0.weight": "token",
+        "adpool.p": "dirtorch",
         "0.weight": "features",
         "conv1.weight": "torchvision",
     }
@@ -130,9 +133,10 @@ def layout_to_write(config: RetrievalConfig | PatchConfig, state: Mapping[str, T
         if not config.has_published_layers:
             raise SolarError("The published format has no place for a patch network's own layers.")
         return "local"
-    if config.post_whitening:
+    if config.post_whitening or not config.normalise_pooled:
         raise SolarError(
-            "The published format has no place for this network's post-whitening layers."
+            "The published format has no place for this network's post-whitening layers, nor for "
+            "pooled vectors of other lengths than 1."
         )
     if config.adaptation is not None:
         raise SolarError(
@@ -173,6 +177,8 @@ def retrieval_config(
         )
     if layout in ("how", "delg"):
         return _local_config(layout, str(backbone), meta)
+    if layout == "dirtorch":
+        return _dirtorch_config(str(backbone), meta, state)
     whitening = "whiten.weight" in state
     outputs, inputs = state["whiten.weight"].shape if whitening else (0, 0)
     dame = "DAME3.fc.weight" in state
@@ -194,10 +200,47 @@ def retrieval_config(
 
 def learned_projections(meta: Mapping[str, Any]) -> dict[Literal["single", "multi"], Any]:
     """The whitenings a GeM file carries beside its network: {"m": mean, "P": matrix} by use."""
+    if pca := meta.get("pca"):  # of dirtorch, by the photos it was learned from
+        chosen = pca.get("Landmarks_clean") or next(iter(pca.values()))
+        return dict.fromkeys(("single", "multi"), chosen.learned())
     by_set = meta.get("Lw") or {}
     chosen = by_set.get("retrieval-SfM-120k") or by_set.get("retrieval-SfM-30k") or {}
     uses: Sequence[tuple[Literal["single", "multi"], str]] = (("single", "ss"), ("multi", "ms"))
     return {use: chosen[key] for use, key in uses if key in chosen}
+
+
+class LearnedPCA:
+    """What a file of dirtorch has in place of scikit-learn's PCA: its arrays, and no code."""
+
+    power = 0.25
+    """To which the variances are taken, by default in dirtorch."""
+
+    def learned(self) -> dict[str, Any]:
+        """The mean and the matrix of the whitening."""
+        own = vars(self)
+        matrix, mean = own["components_"], own["mean_"]
+        if own.get("whiten"):
+            matrix = matrix / own["explained_variance_"][:, None] ** self.power
+        return {"m": mean, "P": matrix}
+
+
+def _dirtorch_config(
+    backbone: str, meta: Mapping[str, Any], state: Mapping[str, Tensor]
+) -> RetrievalConfig:
+    if meta.get("pooling", "gem") != "gem" or "adpool.p" not in state:
+        raise SolarError("Of dirtorch's networks solar knows those that pool by GeM.")
+    how, whitening = meta.get("preprocess") or {}, "fc.weight" in state
+    outputs, inputs = state["fc.weight"].shape if whitening else (0, 0)
+    return RetrievalConfig(
+        backbone,
+        whitening=whitening,
+        normalise_pooled=bool(meta.get("norm_features", False)),
+        dim=outputs if outputs != inputs else None,
+        mean=_triple("mean", how.get("mean", IMAGENET_MEAN)),
+        std=_triple("std", how.get("std", IMAGENET_STD)),
+        scales=(1.0,),
+        post_whitening=tuple(learned_projections(meta)),
+    )
 
 
 def published_meta(config: RetrievalConfig, dim: int) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class RetrievalConfig:
         regional: Pool by regions (and whiten each region when `whitening` is on).
         local_whitening: A linear layer on every location before the pooling.
         whitening: A linear layer with bias after the pooling.
+        normalise_pooled: Divide the pooled vector by its length before that layer, too.
         dim: Length of a descriptor; None keeps the backbone's channels.
         mean: Subtracted from pixels in 0..1.
         std: Divides them.
@@ -51,6 +52,7 @@ class RetrievalConfig:
     regional: bool = False
     local_whitening: bool = False
     whitening: bool = True
+    normalise_pooled: bool = True
     dim: int | None = None
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD

@@ -123,7 +123,9 @@ class RetrievalNet(HubMixin, nn.Module):
     def head(self, features: Tensor) -> Tensor:
         """Feature maps (b, c, h, w) of the backbone to unit descriptors (b, dim), in float32."""
         with torch.autocast(features.device.type, enabled=False):
-            pooled = l2_normalize(self.pool(self.before_pooling(features)))
+            pooled: Tensor = self.pool(self.before_pooling(features))
+            if self.whiten is None or self.config.normalise_pooled:
+                pooled = l2_normalize(pooled)
             return pooled if self.whiten is None else l2_normalize(self.whiten(pooled))
 
     def before_pooling(self, features: Tensor) -> Tensor:

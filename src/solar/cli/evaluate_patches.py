@@ -34,6 +34,7 @@ def evaluate_patches(
     split: str = "all",
     lists: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
     average: options.Average = "trapezoid",
+    shrink: Literal["area", "bilinear"] = "area",
     subset: str = "liberty,notredame,yosemite",
     convention: str = "hardnet",
     keypoints: options.Keypoints = 500,
@@ -58,6 +59,7 @@ def evaluate_patches(
         split: hpatches: all, or the test part of a, b, c, illum, view or full.
         lists: hpatches: a clone of hpatches-benchmark, or the folder of its splits.json and lists;
             default: generated lists.
+        shrink: How patches become 32×32: by area means, or bilinear as OpenCV does.
         subset: phototour: subsets to use, comma-separated.
         convention: phototour: FPR95 as in hardnet or hynet.
         verbose: hpatches: also print every sequence.
@@ -65,7 +67,8 @@ def evaluate_patches(
     from solar.evaluation.protocols.patch_describers import patch_describer
 
     describers = {
-        name: patch_describer(of, device=device) for name, of in name_models(models or ()).items()
+        name: patch_describer(of, device=device, shrink=shrink)
+        for name, of in name_models(models or ()).items()
     }
     shown = "json" if json else style
     if what == "phototour":

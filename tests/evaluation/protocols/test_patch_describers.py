@@ -30,6 +30,19 @@ def test_shrinking_is_the_area_resize_of_opencv(patches: np.ndarray) -> None:
     np.testing.assert_allclose(shrunk(patches, 32)[0], expected, atol=1e-2)
 
 
+def test_shrinking_bilinearly_weighs_the_four_nearest_pixels(patches: np.ndarray) -> None:
+    places = (np.arange(32) + 0.5) * 65 / 32 - 0.5
+    low = np.floor(places).astype(int)
+    weights = np.zeros((32, 65))
+    weights[np.arange(32), low] = 1 - (places - low)
+    weights[np.arange(32), low + 1] = places - low
+    found = shrunk(patches, 32, "bilinear")
+    exact = weights @ patches @ weights.T
+    assert (found == found.round()).all()
+    assert np.abs(found - exact).mean() < 0.3  # rounding
+    assert np.abs(shrunk(patches, 32) - exact).mean() > 0.4
+
+
 def test_small_patches_are_not_blown_up(patches: np.ndarray) -> None:
     with pytest.raises(SolarError, match="too small"):
         shrunk(patches[:, :20, :20], 32)
@@ -41,6 +54,10 @@ def test_a_network_describes_shrunk_patches(patches: np.ndarray) -> None:
     rows = patch_describer(network)(patches)
     expected = network(torch.from_numpy(shrunk(patches, 32))[:, None]).detach().numpy()
     np.testing.assert_allclose(rows, expected, atol=1e-5)
+    bilinear = torch.from_numpy(shrunk(patches, 32, "bilinear"))[:, None]
+    rows = patch_describer(network, shrink="bilinear")(patches)
+    np.testing.assert_allclose(rows, network(bilinear).detach().numpy(), atol=1e-5)
+    assert np.abs(rows - expected).max() > 1e-4
 
 
 def test_a_network_for_photos_is_refused() -> None:

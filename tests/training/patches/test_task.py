@@ -1,6 +1,7 @@
 """Training of patch networks, on patches that are numbered squares and blobs."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -72,6 +73,27 @@ def test_the_loss_falls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         losses.append(trainer.meter.read()["loss"])
     assert len(losses) == 10
     assert np.mean(losses[-2:]) < 0.7 * losses[0]
+
+
+def test_sides_may_go_through_the_batch_norms_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patches = toy_patches(8, 2, 32)
+    patches[:, 1] = 255 - patches[:, 1]  # each side has statistics of its own
+    pairs = torch.from_numpy(patches).float().movedim(1, 0)[:, :, None]
+    monkeypatch.setattr(PatchTrainer, "open_source", lambda _: SimpleNamespace(batches=1))
+    found = {}
+    for sides in ("together", "apart"):
+        recipe = PatchRecipe(data=PatchData(("toys",)), network=PatchNetwork("", 0), sides=sides)
+        trainer = PatchTrainer(recipe, tmp_path / sides)
+        found[sides] = trainer.terms(pairs)["loss"].item()
+        trainer = PatchTrainer(recipe, tmp_path / sides)
+        rows = [
+            trainer.net(side) for side in ([pairs.flatten(0, 1)] if sides == "together" else pairs)
+        ]
+        expected = recipe.loss(*torch.cat(rows).chunk(2))[0].item()
+        assert found[sides] == pytest.approx(expected, rel=1e-5)
+    assert abs(found["apart"] - found["together"]) > 0.01 * found["together"]
 
 
 def test_a_small_network_becomes_like_its_teacher_who_looks_at_a_batch_once(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Describe = Callable[[Pixels], Floats]  # (n, s, s) uint8 to (n, d) float32
 
+Shrink = Literal["area", "bilinear"]
+"""How patches become 32×32: by area means, or bilinearly as OpenCV does, in whole grey levels."""
+
 METHODS = HISTOGRAMS
 
 SIFT_SIZE = 13 / 65
@@ -26,7 +29,9 @@ and 16 pixels of 65 for both methods, tried on the seven sequences that the docs
 _INPUT = 32
 
 
-def patch_describer(model: "PatchNet | str", *, device: str | None = None) -> Describe:
+def patch_describer(
+    model: "PatchNet | str", *, device: str | None = None, shrink: Shrink = "area"
+) -> Describe:
     """Describe patches by `sift`, `rootsift`, a patch network, or what `solar.load` takes."""
     if isinstance(model, str) and model in METHODS:
         return partial(describe_sift, root=model == "rootsift")
@@ -35,27 +40,30 @@ def patch_describer(model: "PatchNet | str", *, device: str | None = None) -> De
     network = load(model, device=device) if isinstance(model, str) else model
     if not isinstance(network, PatchNet):
         raise SolarError(f"{model} describes photos: patches need a patch network.")
-    return partial(describe_patches, network)
+    return partial(describe_patches, network, shrink=shrink)
 
 
-def describe_patches(model: "PatchNet", patches: Pixels) -> Floats:
+def describe_patches(model: "PatchNet", patches: Pixels, shrink: Shrink = "area") -> Floats:
     """Describe patches of any side of at least 32 with a network that takes 32×32.
 
-    They are shrunk by area means. For the 64×64 patches of PhotoTour that is exactly the bilinear
-    resize of the published code; for the 65×65 ones of HPatches it differs from it by less than a
-    grey level in most pixels.
+    For the 64×64 patches of PhotoTour the two ways to shrink them differ in rounding alone; for
+    the 65×65 ones of HPatches by less than a grey level in most pixels.
     """
     import torch
 
     from solar.local.patch_network import patch_descriptors
 
-    return patch_descriptors(model, torch.from_numpy(shrunk(patches, _INPUT))[:, None])
+    return patch_descriptors(model, torch.from_numpy(shrunk(patches, _INPUT, shrink))[:, None])
 
 
-def shrunk(patches: Pixels, side: int) -> npt.NDArray[np.float32]:
-    """Area means: (n, s, s) to (n, side, side) float32; a SolarError if s is smaller."""
+def shrunk(patches: Pixels, side: int, how: Shrink = "area") -> npt.NDArray[np.float32]:
+    """Shrink (n, s, s) to (n, side, side) float32; a SolarError if s is smaller."""
     if patches.shape[1] < side:
         raise SolarError(f"Patches of {patches.shape[1]} pixels are too small: {side} are needed.")
+    if how == "bilinear":
+        resize = opencv().resize  # bilinear by default
+        small = [resize(patch, (side, side)) for patch in patches]
+        return np.array(small, np.float32).reshape(-1, side, side)
     weights = _area_weights(patches.shape[1], side)
     return np.asarray(weights @ patches.astype(np.float32) @ weights.T)
 

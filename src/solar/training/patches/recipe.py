@@ -79,6 +79,7 @@ class PatchData(Data):
         points: Which keypoints of photos to use.
         per_photo: Keypoints per photo of a batch.
         turn: Rotate by quarter turns and mirror ready-made pairs.
+        shrink: How HPatches' patches become 32×32: by "area" means, or "bilinear" as OpenCV does.
     """
 
     kind: Literal["photos", "sequences", "phototour", "hpatches"] = "photos"
@@ -86,6 +87,7 @@ class PatchData(Data):
     points: PointSettings = field(default_factory=PointSettings)
     per_photo: int = 32
     turn: bool = True
+    shrink: Literal["area", "bilinear"] = "area"
 
 
 @dataclass(frozen=True)
@@ -122,11 +124,13 @@ class PatchValidation(Validation):
         source: Their folder.
         parts: PhotoTour subsets or HPatches sequences.
         every: Steps between validations; 0 for an epoch.
+        shrink: As in the data.
     """
 
     every: int = 0
     kind: Literal["phototour", "hpatches", "sequences"] = "phototour"
     parts: tuple[str, ...] = ()
+    shrink: Literal["area", "bilinear"] = "area"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +140,8 @@ class PatchRecipe(Recipe):
     Attributes:
         views: How the two patches of a pair differ if they are cut on the fly.
         teacher: The network to imitate, if any.
+        sides: The first and the second patches of all pairs go through the batch norms "together",
+            or "apart": one side after the other, each with statistics of its own.
         epochs: Used without `steps`; an epoch uses each patch, or each photo, once.
     """
 
@@ -148,6 +154,7 @@ class PatchRecipe(Recipe):
     schedule: Schedule = field(default_factory=lambda: Schedule(kind="cosine", final=1e-5))
     validation: PatchValidation = field(default_factory=PatchValidation)
     task: Literal["patches"] = "patches"
+    sides: Literal["together", "apart"] = "together"
     batch: int = 512
     epochs: int = 100
 

@@ -66,10 +66,11 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
         return self.step % different if different else self.step
 
     def terms(self, batch: Tensor) -> Terms:
-        """Compare the descriptors of pairs, described as one batch for the batch norms."""
+        """Compare the descriptors of pairs."""
         patches = batch.flatten(0, 1)
+        parts = [patches] if self.recipe.sides == "together" else list(batch)
         with self.recipe.compute.computing(self.device):
-            rows = self._run(patches).float()
+            rows = torch.cat([self._run(part) for part in parts]).float()
         found = self.recipe.loss(*rows.chunk(2))
         terms = dict(zip(("loss", *PatchLoss._fields[1:]), found, strict=True))
         if self._teacher is None:
@@ -162,10 +163,10 @@ def open_validation(settings: PatchValidation) -> Validate | None:
         raise SolarError(f"validation.source is one folder, not {len(settings.source)}.")
     (source,) = settings.source
     if settings.kind == "phototour":
-        return _phototour_judge(source, settings.parts)
+        return _phototour_judge(source, settings)
     if settings.kind == "sequences":
-        return _matching_judge(make_hpatches(source))
-    return _matching_judge(read_hpatches(source, settings.parts or None))
+        return _matching_judge(make_hpatches(source), settings)
+    return _matching_judge(read_hpatches(source, settings.parts or None), settings)
 
 
 def _sets(folder: str, data: PatchData) -> list[LabelledPatches]:
@@ -177,7 +178,7 @@ def _sets(folder: str, data: PatchData) -> list[LabelledPatches]:
     strips = read_hpatches(folder, data.parts or None)
     found = []
     for name in strips.names:
-        patches = [shrunk(strips.strip(name, kind), SIDE).round() for kind in STRIPS]
+        patches = [shrunk(strips.strip(name, kind), SIDE, data.shrink).round() for kind in STRIPS]
         points = np.tile(np.arange(strips.counts[name]), len(STRIPS))
         found.append((np.concatenate(patches).astype(np.uint8), points))
     return found
@@ -208,26 +209,27 @@ def _collect_sequences(
     return found, others, maps
 
 
-def _matching_judge(data: HPatches) -> Validate:
+def _matching_judge(data: HPatches, settings: PatchValidation) -> Validate:
     from solar.evaluation.protocols.hpatches import evaluate_hpatches
     from solar.evaluation.protocols.patch_describers import patch_describer
 
     def judge(net: PatchNet) -> dict[str, float]:
-        result = evaluate_hpatches(data, patch_describer(net), tasks=("matching",))
+        describe = patch_describer(net, shrink=settings.shrink)
+        result = evaluate_hpatches(data, describe, tasks=("matching",))
         found = 100 * result.mean("matching")
         return {"matching": found, "score": found}
 
     return judge
 
 
-def _phototour_judge(source: str, parts: tuple[str, ...]) -> Validate:
+def _phototour_judge(source: str, settings: PatchValidation) -> Validate:
     from solar.evaluation.protocols.patch_describers import patch_describer
     from solar.evaluation.protocols.phototour import evaluate_phototour
 
-    tours = [read_phototour(source, part) for part in parts or (None,)]
+    tours = [read_phototour(source, part) for part in settings.parts or (None,)]
 
     def judge(net: PatchNet) -> dict[str, float]:
-        describe = patch_describer(net)
+        describe = patch_describer(net, shrink=settings.shrink)
         results = [evaluate_phototour(tour, describe, pairs=PAIRS) for tour in tours]
         rates = {f"FPR95_{result.subset}": 100 * result.fpr95 for result in results}
         mean = float(np.mean(list(rates.values())))

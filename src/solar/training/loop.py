@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.models import save
+from solar.models.checkpoint import architecture
 from solar.models.inference import best_device
 from solar.training import distributed
 from solar.training.objective import CollapseMonitor, Terms
@@ -203,6 +204,10 @@ class Trainer(ABC, Generic[R, B]):
         """Figures of a line of metrics beside the losses."""
         return {}
 
+    def architecture(self) -> dict[str, str] | None:
+        """What `solar.load` needs to read the network of a checkpoint; None if it cannot."""
+        return architecture(self.net)  # type: ignore[arg-type]
+
     def extra_state(self) -> State:
         """The task's own part of a checkpoint."""
         return {}
@@ -284,6 +289,7 @@ class Trainer(ABC, Generic[R, B]):
         if not all(bool(p.isfinite().all()) for p in self.learning):
             raise _diverged("Weights became infinite", self.step)
         state = {
+            "architecture": self.architecture(),
             "network": {name: value.cpu() for name, value in self.net.state_dict().items()},
             "optimiser": self.optimiser.state_dict(),
             "ema": None if self.ema is None else self.ema.state_dict(),

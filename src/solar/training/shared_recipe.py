@@ -107,12 +107,15 @@ class PhotoValidation(Validation):
     """Chooses the best state by mAP on labelled photos.
 
     Attributes:
-        source: A folder, tar shards, a CSV; or a .json or published .pkl, of which the held-out
-            part is used.
+        source: A folder, tar shards, a CSV; a .json or published .pkl, of which the held-out part
+            is used; or named sets such as roxford5k and rparis6k, in which the mean of their mAP
+            (medium) counts.
+        root: The folder of named sets, as for `solar evaluate`.
         size: Longest side of a photo.
         scales: Scales to average.
     """
 
+    root: str | None = None
     size: int = 512
     scales: tuple[float, ...] = (1.0,)
 

@@ -5,12 +5,13 @@ import signal
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
-from support import tiny_transformers
+from support import ground_truth, tiny_transformers
 from support.running import refused, tiny_command
 from support.tiny_backbone import register
 from support.two_processes import in_two_processes
@@ -74,6 +75,9 @@ def test_a_run_leaves_a_network_that_loads_and_lines_that_tell(
     assert net.config.attention == {4: 4, 5: 2}
     lines = read_metrics(tmp_path / "run")
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4]
+    exponents = [line["p"] for line in lines if "loss" in line]
+    assert len(set(exponents)) == 4
+    assert exponents[-1] == pytest.approx(net.pool.p.item())
     assert lines[0]["from_attention"] == "identity"
     assert "starts at random, but only part of it is trained" in lines[1]["warning"]
     assert (tmp_path / "run" / "pictures" / "tuples.png").exists()
@@ -361,8 +365,62 @@ def test_every_form_of_photos_is_trained_on(
     sources = [str(source) for source in made(landmarks, tmp_path)]
     summary = trainer(landmarks, tmp_path / "run", data={"source": sources}, steps=1).fit()
     assert summary["steps"] == 1
-    held_out = made is as_built  # which is then what the model is chosen on
+    held_out = made is not as_shards  # which is then what the model is chosen on
     assert (summary["mAP"] is not None) == held_out
+
+
+def test_a_published_list_may_hold_out_nothing(landmarks: Path, tmp_path: Path) -> None:
+    [source] = as_gl18(landmarks, tmp_path)
+    content = pickle.loads(source.read_bytes())
+    content["val"] = {key: [] for key in content["val"]}
+    source.write_bytes(pickle.dumps(content))
+    data = {"source": [str(source)]}
+    assert trainer(landmarks, tmp_path / "run", data=data, steps=1).fit()["mAP"] is None
+
+
+def test_the_best_epoch_by_named_sets_is_kept(landmarks: Path, tmp_path: Path) -> None:
+    register()
+    for name in ("roxford5k", "rparis6k"):
+        home = tmp_path / "data" / name
+        (home / "jpg").mkdir(parents=True)
+        ground_truth.write(home / f"gnd_{name}.pkl")
+        content = ground_truth.content()
+        views = cycle(sorted(landmarks.rglob("*.jpg")))
+        for photo, view in zip(content["imlist"] + content["qimlist"], views, strict=False):
+            shutil.copyfile(view, home / "jpg" / f"{photo}.jpg")
+    validation = {"source": ["roxford5k", "rparis6k"], "root": str(tmp_path / "data"), "size": 64}
+    options = {"network": TINY, "validation": validation}
+    summary = trainer(landmarks, tmp_path / "run", epochs=1, **options).fit()
+    [first, last] = [x for x in read_metrics(tmp_path / "run") if "roxford5k medium" in x]
+    assert first["mAP"] == (first["roxford5k medium"] + first["rparis6k medium"]) / 2
+    assert {"rparis6k easy", "rparis6k hard"} <= last.keys()
+    assert summary["mAP"] == max(first["mAP"], last["mAP"])
+    model = tmp_path / "run" / "best.safetensors"
+    how = {"root": tmp_path / "data", "size": 64, "scales": (1.0,)}
+    again = solar.evaluate("rparis6k", model=model, **how)
+    best = max(first, last, key=lambda line: line["mAP"])
+    assert best["rparis6k hard"] == pytest.approx(100 * again.mean("AP", "hard"))
+    with pytest.raises(SolarError, match="gnd_roxford5k"):
+        trainer(landmarks, tmp_path / "no", validation={**validation, "root": str(landmarks)})
+
+
+@pytest.mark.parametrize("ema", [None, 0.9])
+def test_a_checkpoint_is_a_model(landmarks: Path, tmp_path: Path, ema: float | None) -> None:
+    register()
+    trainer(landmarks, tmp_path / "run", network=TINY, ema=ema, keep_epochs=2, keep=3).fit()
+    run = tmp_path / "run"
+    assert sorted(path.name for path in run.glob("*.safetensors")) == [
+        "best.safetensors",
+        "epoch-0002.safetensors",
+        "last.safetensors",
+    ]
+    second, third = (weights(run / "checkpoints" / f"step-{n:08d}.pt") for n in (4, 6))
+    assert same(second, weights(run / "epoch-0002.safetensors"))
+    assert same(third, weights(run / "last.safetensors"))
+    assert not same(second, third)
+    found = solar.evaluate(landmarks, model=run / "checkpoints" / "step-00000006.pt", size=64)
+    expected = solar.evaluate(landmarks, model=run / "last.safetensors", size=64)
+    assert found.to_dict() == expected.to_dict()
 
 
 def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:

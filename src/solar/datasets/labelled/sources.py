@@ -62,11 +62,6 @@ class TrainingFile:
     landmarks: tuple[Landmark, ...]  # by name
     least: int | None = None  # points that must agree for a pair to be positives
 
-    @property
-    def holds_out(self) -> bool:
-        """Whether some landmarks are there to validate on."""
-        return any(one.part == "val" for one in self.landmarks)
-
     def training_set(self, source: object, part: Part = "all") -> TrainingSet:
         """The photos of a part, with the positives that enough points agree on.
 
@@ -218,6 +213,18 @@ def _read_part(path: str | Path, part: str) -> dict[str, list[Any]]:
     if not all(isinstance(number, int) and 0 <= number < photos for number in numbers):
         raise SolarError(f"{path} is damaged: its {part} names photos that it does not have.")
     return {**found, "pidxs": positives}
+
+
+def holds_out(path: str | Path) -> bool:
+    """Whether a file has photos to validate on: its part `val`, with a query or more."""
+    path = Path(path)
+    if path.suffix.lower() == ".json":
+        return any(one.part == "val" for one in read_training_file(path).landmarks)
+    if path.suffix.lower() != ".pkl":
+        return False
+    content = read_plain_pickle(path)
+    part = content.get("val") if isinstance(content, dict) else None
+    return isinstance(part, dict) and bool(part.get("qidxs"))
 
 
 __all__ = ["Part", "TrainingSet", "read_training_set"]

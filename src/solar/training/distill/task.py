@@ -23,7 +23,7 @@ from solar.training.distill.recipe import DistillRecipe
 from solar.training.distill.teacher import load_teachers, tune
 from solar.training.loop import Trainer, launch
 from solar.training.objective import Terms
-from solar.training.retrieval.validate import Labelled, open_labelled, validate
+from solar.training.retrieval.validate import Held, open_held, validate
 
 _WHITENED = 20_000  # photos for PCA
 
@@ -61,7 +61,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
 
     recipe_class = DistillRecipe
     net: Imitator
-    held: Labelled | None
+    held: Held | None
 
     def prepare(self) -> None:
         """Load the teacher and build the student."""
@@ -74,8 +74,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             torch.backends.cudnn.benchmark = True  # few different shapes
         if recipe.compute.compile:
             self.net.student.backbone.compile()
-        source = recipe.validation.source
-        self.held = open_labelled(source) if source else None
+        self.held = open_held(recipe.validation) if recipe.validation.source else None
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Biases and norms do not decay."""
@@ -188,6 +187,9 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
 
     def write(self, name: str) -> None:
         """Do nothing: `finish` writes the student."""
+
+    def architecture(self) -> None:
+        """None: the student of a checkpoint is not whitened yet."""
 
     def finish(self) -> dict[str, Any]:
         """Write the best student, averaged and whitened."""

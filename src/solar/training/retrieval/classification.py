@@ -26,7 +26,7 @@ from solar.training.retrieval.network import (
 )
 from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
 from solar.training.retrieval.recipe import PlaceRecipe
-from solar.training.retrieval.validate import Labelled, open_labelled
+from solar.training.retrieval.validate import Held, Labelled, open_held
 from solar.training.run import State
 
 _WHITENED, _TOGETHER = 2000, 32  # photos for a whitening layer; photos described at once
@@ -206,7 +206,7 @@ def epoch_order(labels: Tensor, each: int, chance: torch.Generator) -> Tensor:
     return groups[torch.randperm(len(groups), generator=chance)].flatten()
 
 
-def _open_places(recipe: PlaceRecipe) -> tuple[Places, Labelled | None]:
+def _open_places(recipe: PlaceRecipe) -> tuple[Places, Held | None]:
     data, settings = recipe.data, recipe.validation
     parts = parts_of(data)
     found, *held = (
@@ -220,7 +220,7 @@ def _open_places(recipe: PlaceRecipe) -> tuple[Places, Labelled | None]:
         for part in parts
     )
     if settings.source:
-        return found, open_labelled(settings.source)
+        return found, open_held(settings)
     if not held and settings.fraction is not None:
         found, *held = found.split(settings.fraction, seed=recipe.seed)
     if not held:

@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import nullcontext
 from math import isfinite
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,19 +12,20 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor, nn
 
-from solar.datasets.labelled.sources import Part, read_training_file
+from solar.datasets.labelled.sources import Part, holds_out
 from solar.datasets.labelled.training_set import PhotoList
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.images import read_image
 from solar.models import RetrievalNet
+from solar.nn import GeM
 from solar.training.loop import Trainer
 from solar.training.objective import Terms
 from solar.training.retrieval.loader import Loader, TupleBatch
 from solar.training.retrieval.network import frozen_stages, parameter_groups
 from solar.training.retrieval.recipe import PhotoRecipe, RetrievalData
 from solar.training.retrieval.trainable import TrainableNet
-from solar.training.retrieval.validate import Labelled, validate
+from solar.training.retrieval.validate import Held, validate
 
 P = TypeVar("P", bound=PhotoRecipe)
 
@@ -43,7 +43,7 @@ class PhotoTrainer(Trainer[P, Batch]):
 
     several, watched, validates_first = True, True, True
     net: RetrievalNet
-    held: Labelled | None
+    held: Held | None
     origin: dict[str, str]
     loader: Loader
 
@@ -135,8 +135,18 @@ class PhotoTrainer(Trainer[P, Batch]):
         return found["mAP"], {"epoch": self.step // self.steps_per_epoch, **found}
 
     def extra_figures(self) -> dict[str, float]:
-        """The epoch of the step just taken."""
-        return {"epoch": (self.step - 1) // self.steps_per_epoch}
+        """The epoch of the step just taken, and the pooling's exponent."""
+        figures: dict[str, float] = {"epoch": (self.step - 1) // self.steps_per_epoch}
+        pool = getattr(self.net.pool, "gem", self.net.pool)
+        return {**figures, "p": float(pool.p.detach().mean())} if isinstance(pool, GeM) else figures
+
+    def save(self, *, best: bool = False) -> None:
+        """Keep the network of an epoch, too, if the recipe asks for it."""
+        epoch, more = divmod(self.step, self.steps_per_epoch)
+        every = self.recipe.keep_epochs
+        if every and not more and epoch % every == 0:
+            self.write(f"epoch-{epoch:04d}")
+        super().save(best=best)
 
     def finish(self) -> dict[str, Any]:
         """Write the last state, and warn of unreadable photos."""
@@ -150,10 +160,7 @@ class PhotoTrainer(Trainer[P, Batch]):
 
 def parts_of(data: RetrievalData) -> list[Part]:
     """The part to train on and, by default, the part that the file holds out."""
-    file = Path(data.source[0])
-    # `solar data build --val-fraction` holds photos out.
-    one_file = len(data.source) == 1 and file.suffix == ".json"
-    if data.part == "train" and one_file and read_training_file(file).holds_out:
+    if data.part == "train" and len(data.source) == 1 and holds_out(data.source[0]):
         return ["train", "val"]
     return [data.part]
 

@@ -197,6 +197,8 @@ class PhotoRecipe(Recipe):
 
     Attributes:
         epochs: At most this many.
+        keep_epochs: Also keep the network of every so many epochs, as epoch-0010.safetensors; 0:
+            only the best and the last.
         stop_on_collapse: End the run when descriptors collapse, instead of warning.
     """
 
@@ -207,6 +209,7 @@ class PhotoRecipe(Recipe):
     validation: RetrievalValidation = field(default_factory=RetrievalValidation)
     compute: RetrievalCompute = field(default_factory=RetrievalCompute)
     epochs: int = 100
+    keep_epochs: int = 0
     log_every: int = 1
     stop_on_collapse: bool = False
 
@@ -223,7 +226,7 @@ class PhotoRecipe(Recipe):
 
     def may_change(self) -> tuple[str, ...]:
         """Epochs too, if the learning rate does not depend on their number."""
-        always = (*super().may_change(), "images.threads")
+        always = (*super().may_change(), "images.threads", "keep_epochs")
         return (*always, "epochs") if self.schedule.kind in ("exponential", "constant") else always
 
 

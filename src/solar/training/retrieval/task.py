@@ -24,7 +24,7 @@ from solar.training.retrieval.network import (
 from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
 from solar.training.retrieval.recipe import RetrievalRecipe
 from solar.training.retrieval.trainable import TrainableNet
-from solar.training.retrieval.validate import Labelled, open_validation
+from solar.training.retrieval.validate import Held, open_validation
 from solar.training.run import State, seed_everything
 
 
@@ -232,7 +232,7 @@ def _batched(
         yield [place for place, _ in some], [square for _, square in some]
 
 
-def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Labelled | None]:
+def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Held | None]:
     data = recipe.data
     found = [
         read_training_set(data.source, root=data.root, part=name, missing=data.missing)

@@ -9,11 +9,13 @@ import numpy as np
 from solar.arrays import AnyFloats
 from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.datasets.labelled.sources import TrainingSet, read_training_set
+from solar.datasets.public.registry import GROUND_TRUTHS
 from solar.describe import pipeline
 from solar.describe.prefetch import ahead
 from solar.describe.settings import Settings
 from solar.errors import SolarError
-from solar.evaluation import evaluate_labels
+from solar.evaluation import EvaluationSettings, evaluate, evaluate_labels
+from solar.evaluation.protocols.revisited import find_truth, truth_photos
 from solar.images import Photos
 from solar.models import RetrievalNet
 from solar.training.retrieval.recipe import RetrievalValidation
@@ -28,6 +30,22 @@ class Labelled:
     labels: list[str]
 
 
+Held = Labelled | tuple[str, ...]
+"""What to validate on: photos, or the names of sets with a ground truth."""
+
+
+def open_held(settings: PhotoValidation) -> Held:
+    """The source of a validation: labelled photos, what a file holds out, or named sets."""
+    sources = settings.source
+    if not set(sources) <= set(GROUND_TRUTHS):
+        return open_labelled(sources)
+    for name in sources:  # what is missing should end a run before it begins
+        truth = find_truth(name, EvaluationSettings(root=settings.root))
+        assert truth is not None
+        truth_photos(name, truth, settings.root)
+    return sources
+
+
 def open_labelled(sources: Sequence[str | Path]) -> Labelled:
     """Labelled photos, or what a .json or published .pkl holds out."""
     if Path(sources[0]).suffix.lower() in (".json", ".pkl"):
@@ -37,14 +55,14 @@ def open_labelled(sources: Sequence[str | Path]) -> Labelled:
 
 def open_validation(
     settings: RetrievalValidation, data: TrainingSet, seed: int, held: TrainingSet | None = None
-) -> tuple[TrainingSet, Labelled | None]:
+) -> tuple[TrainingSet, Held | None]:
     """The data to train on, and the photos to validate on, if any.
 
     The first that exists: the settings' source, the held-out part of the training data, or a random
     fraction of its landmarks.
     """
     if settings.source:
-        return data, open_labelled(settings.source)
+        return data, open_held(settings)
     if held is None and settings.fraction is not None:
         data, held = data.split(settings.fraction, seed=seed)
     return data, None if held is None else _labelled(held)
@@ -54,8 +72,10 @@ def _labelled(held: TrainingSet) -> Labelled:
     return Labelled(held.photos, [held.labels[n] for n in held.landmarks.tolist()])
 
 
-def validate(net: RetrievalNet, held: Labelled, settings: PhotoValidation) -> dict[str, float]:
-    """MAP and recall@1 in percent; a SolarError if no photo can be read."""
+def validate(net: RetrievalNet, held: Held, settings: PhotoValidation) -> dict[str, float]:
+    """The mAP to judge by and further measures, in percent; a SolarError if nothing can be read."""
+    if isinstance(held, tuple):
+        return _of_named_sets(net, held, settings)
     names, vectors = described_at(net, held.photos, settings.size, settings.scales)
     if not names:
         raise SolarError("No photo to validate on could be read.")
@@ -63,6 +83,19 @@ def validate(net: RetrievalNet, held: Labelled, settings: PhotoValidation) -> di
     ranked = evaluate_labels(vectors, [labels[name] for name in names])
     score, recall = (100 * ranked.mean(name, "all") for name in ("AP", "recall@1"))
     return {"mAP": score, "recall@1": recall}
+
+
+def _of_named_sets(
+    net: RetrievalNet, names: Sequence[str], settings: PhotoValidation
+) -> dict[str, float]:
+    how = EvaluationSettings(root=settings.root, size=settings.size, scales=settings.scales)
+    figures = {}
+    for name in names:
+        found = evaluate(name, model=net, settings=how)
+        for protocol in found.protocols:
+            figures[f"{name} {protocol}"] = 100 * found.mean("AP", protocol)
+    judged = [x for name, x in figures.items() if name.endswith((" medium", " all"))]
+    return {"mAP": sum(judged) / len(judged), **figures}
 
 
 def described_at(

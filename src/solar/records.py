@@ -49,14 +49,13 @@ class Records:
 
     def get(self, key: Key) -> bytes | None:
         """A value, if it is there."""
-        return next((value for _, _, value in self._values("key = ?", key)), None)
+        return next((value for _, value in self._values("key = ?", key)), None)
 
     def every(self) -> Iterator[tuple[Any, bytes]]:
         """All keys and values, the oldest first."""
         first, last = 0, self._rows("SELECT MAX(rowid) FROM kept")
         while last and last[0][0] is not None and first <= last[0][0]:
-            for _, key, value in self._values("rowid BETWEEN ? AND ?", first, first + _SOME - 1):
-                yield key, value
+            yield from self._values("rowid BETWEEN ? AND ?", first, first + _SOME - 1)
             first += _SOME
 
     def put(self, values: Iterable[tuple[Key, bytes]]) -> None:
@@ -97,10 +96,12 @@ class Records:
             with self._using(write=True) as connection, connection:
                 connection.executemany("DELETE FROM kept WHERE key = ?", [(key,) for key in gone])
 
-    def _values(self, which: str, *given: Key) -> list[Any]:
-        """Checksums, keys and values, only of values that are what was stored."""
-        found = self._rows(f"SELECT sum, key, value FROM kept WHERE {which}", *given)
-        return [row for row in found if zlib.crc32(row[2]) == row[0]]
+    def _values(self, which: str, *given: Key) -> list[tuple[Any, bytes]]:
+        """Keys and values, if these are what was stored."""
+        found = self._rows(
+            f"SELECT sum, key, value FROM kept WHERE typeof(value) = 'blob' AND {which}", *given
+        )
+        return [(key, value) for known, key, value in found if zlib.crc32(value) == known]
 
     def _rows(self, text: str, *given: Key) -> list[Any]:
         with self._using() as connection:

@@ -95,6 +95,22 @@ def test_features_of_another_photo_do_not_count(features: LocalFeatures) -> None
     assert unpack(pack(features, b"one"), b"another") is None
 
 
+def test_a_cache_that_cannot_be_read_is_named_and_holds_nothing(
+    tmp_path: Path, photo: Path, features: LocalFeatures
+) -> None:
+    LocalCache(tmp_path / "local", "rootsift").put("a.png", photo, features)
+    [file] = (tmp_path / "local").iterdir()
+    file.write_bytes(file.read_bytes()[:5000])
+    cache = LocalCache(tmp_path / "local", "rootsift")
+    with pytest.warns(UserWarning, match=f"{file} is damaged"):
+        assert cache.get("a.png", photo) is None
+    cache.put("a.png", photo, features)
+    assert not cache.writable
+    file.unlink()
+    LocalCache(tmp_path / "local", "rootsift").put("a.png", photo, features)
+    assert LocalCache(tmp_path / "local", "rootsift").get("a.png", photo) is not None
+
+
 def test_a_photo_that_changed_is_not_known(
     tmp_path: Path, photo: Path, features: LocalFeatures
 ) -> None:

@@ -121,9 +121,9 @@ def test_an_index_keeps_its_map_until_its_photos_change(index: Index, tmp_path: 
     first = map_index(index)
     assert first.paths == tuple(f"{i // 5}/{i}.jpg" for i in range(10))
     assert first.method == "pca"
-    written = (tmp_path / "i.solar" / CACHE).stat().st_mtime_ns
+    written = (tmp_path / "i.solar" / "local" / CACHE).stat().st_mtime_ns
     again = map_index(index)
-    assert (tmp_path / "i.solar" / CACHE).stat().st_mtime_ns == written
+    assert (tmp_path / "i.solar" / "local" / CACHE).stat().st_mtime_ns == written
     assert again.paths == first.paths
     np.testing.assert_array_equal(again.points, first.points)
     index.remove("0/0.jpg")
@@ -133,7 +133,7 @@ def test_an_index_keeps_its_map_until_its_photos_change(index: Index, tmp_path: 
 
 def test_a_damaged_map_is_made_again(index: Index, tmp_path: Path) -> None:
     first = map_index(index)
-    file = tmp_path / "i.solar" / CACHE
+    file = tmp_path / "i.solar" / "local" / CACHE
     file.write_bytes(file.read_bytes()[:200])
     np.testing.assert_array_equal(map_index(index).points, first.points)
 

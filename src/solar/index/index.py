@@ -35,7 +35,7 @@ from solar.index.sources import (
     spec_of,
     working_folder,
 )
-from solar.ranking.query import Words, as_vector, joined
+from solar.ranking.query import Words, as_vector, mean_vector
 from solar.storage.conditions import Where, parse_where
 from solar.storage.protocol import Engine, NoVectorsError
 from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo
@@ -236,7 +236,7 @@ class Index(PhotoIndex):
         words = [part.photo.text for part in parts if isinstance(part.photo, Words)]
         photos = [part for part in parts if not isinstance(part.photo, Words)]
         vectors = [self._describe_one(part.photo, part.box) for part in photos]
-        return joined(vectors, list(self.model.describe_text(words)) if words else [])
+        return mean_vector(vectors, list(self.model.describe_text(words)) if words else [])
 
     encode = describe
 

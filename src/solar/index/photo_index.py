@@ -104,6 +104,7 @@ class PhotoIndex(Searchable):
 
     def close(self) -> None:
         """Close files and connections."""
+        self.kept.clear()
         self.engine.close()
 
     # What an index without embeddings refuses.

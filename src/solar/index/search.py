@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
@@ -462,7 +462,8 @@ class Search:
             raise SolarError(f"{min(both)} is in both like and unlike: choose one.")
         own = set() if settings.include_self else index.own_paths(self._query)
         self.left_out = own | self._liked | self._unliked
-        self.encoded = cache(lambda: self._encode() if encoded is None else encoded)
+        encode = self._moved if judged else partial(index.encode, self._query, box=settings.box)
+        self.encoded = cache(encode if encoded is None else lambda: encoded)
         self._found: tuple[Any, int, list[Hit]] = (None, 0, [])  # the latest, for the next stage
         self._plain = SearchResults(
             index.engine,
@@ -482,7 +483,7 @@ class Search:
         """The ranking by similarity, and those after each method."""
         ranking = self.after()
         yield ranking
-        while ranking.awaited:
+        for _ in self.names:
             ranking = self.after(ranking)
             yield ranking
 
@@ -536,7 +537,8 @@ class Search:
         only, left_out = self.settings.only, self.left_out
         return [hit for hit in hits if hit.path not in left_out and (not only or only(hit.path))]
 
-    def _encode(self) -> Any:
+    def _moved(self) -> Any:
+        """The query, moved towards liked photos and away from others."""
         found = self.index.encode(self._query, box=self.settings.box)
         liked, unliked = (
             np.array([self.index.encode(photo) for photo in photos])

@@ -17,6 +17,7 @@ import contextlib
 import hashlib
 import json
 import struct
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,11 @@ class LocalCache:
 
     def get(self, name: str, photo: Source) -> LocalFeatures | None:
         """The features of a photo; None where they are not there, or of an older photo."""
-        content = self._records.get(name_digest(name))
+        try:
+            content = self._records.get(name_digest(name))
+        except SolarError as error:  # searches go on without it
+            warnings.warn(str(error), stacklevel=2)
+            content = None
         return None if content is None else unpack(content, file_identity(photo))
 
     def put(self, name: str, photo: Source, features: LocalFeatures) -> None:

@@ -35,6 +35,7 @@ _FILE = "pictures.small"
 _SOME = 4096  # pictures whose shapes are computed at a time
 _BLOCK = 1024  # photos that a stop loses at most
 _VALUE = struct.Struct("<16sii")  # the state of the file, width, height; then the pixels
+_LENGTH = _VALUE.size + SIDE * SIDE
 
 
 def small_picture(photo: Source) -> tuple[npt.NDArray[np.uint8], int, int]:
@@ -99,7 +100,7 @@ def small_pictures(
 
     def take(key: Any, value: bytes) -> None:
         row = rows.get(key)
-        if row is not None and value[:16] == keys[row][16:]:
+        if row is not None and value[:16] == keys[row][16:] and len(value) == _LENGTH:
             found.all[row] = np.frombuffer(value, np.uint8, offset=_VALUE.size).reshape(SIDE, SIDE)
             found.sizes[row] = _VALUE.unpack_from(value)[1:]
             missing.discard(row)

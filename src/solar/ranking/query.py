@@ -92,16 +92,16 @@ def has_words(parts: Sequence[Part]) -> bool:
     return any(isinstance(part.photo, Words) for part in parts)
 
 
-def mean_vector(vectors: Sequence[Vectors]) -> Vectors:
-    """The mean of vectors (dim,), unit norm; a single one as it is."""
+def mean_vector(vectors: Sequence[Vectors], words: Sequence[Vectors] = ()) -> Vectors:
+    """The mean of vectors (dim,), unit norm; a single one as it is.
+
+    Several photos weigh as much as one does against the vectors of words.
+    """
+    if words:
+        return mean_vector([*([mean_vector(vectors)] if vectors else []), *words])
     if len(vectors) == 1:
         return vectors[0]
     return unit(np.mean(vectors, axis=0, dtype=np.float32))
-
-
-def joined(photos: Sequence[Vectors], words: Sequence[Vectors]) -> Vectors:
-    """The vector of a query (dim,); several photos weigh as much as one does against a text."""
-    return mean_vector([*([mean_vector(photos)] if photos else []), *words])
 
 
 def unit(vector: Vectors) -> Vectors:

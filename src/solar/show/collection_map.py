@@ -7,12 +7,10 @@ large collection; other photos are placed between the most similar photos of the
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, sqrt
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -21,8 +19,9 @@ from PIL import Image
 
 from solar.arrays import Vectors
 from solar.errors import SolarError
-from solar.files import replacing
 from solar.images import Source, load
+from solar.local.cache import own_folder
+from solar.records import Records
 from solar.show.colours import PAPER
 from solar.show.tsne import tsne
 
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
 Method: TypeAlias = Literal["tsne", "pca"]
 
-CACHE = "map.npz"
-"""Where an index in a folder keeps its map."""
+CACHE = "map"
+"""The file with the map of an index in a folder, in its `local/`."""
 
 LANDMARKS = 3000
 """How many photos t-SNE arranges at most: about 20 s on one core."""
@@ -98,11 +97,14 @@ def arrange(
 def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
     """Arrange all photos of an index; an index in a folder caches the map until photos change."""
     method = choose_method(len(index))[0]
-    file = key = None
-    if (folder := getattr(index.engine, "folder", None)) is not None:
-        file, key = Path(folder) / CACHE, f"{index.info()['version']} {seed} {method}"
-        if (kept := _read(file, key)) is not None:
-            return kept
+    records, key = None, ""
+    if (folder := own_folder(index.engine)) is not None:
+        records, key = Records(folder / CACHE), f"{index.info()['version']} {seed} {method}"
+        with suppress(SolarError, ValueError):  # a damaged file
+            if (kept := records.get(key)) is not None:
+                names, _, rest = kept.partition(b"\n")
+                points = np.frombuffer(rest, "<f4").reshape(-1, 2)
+                return CollectionMap(tuple(json.loads(names)), points, method)
     paths: list[str] = []
 
     def pieces() -> Iterator[Vectors]:
@@ -114,8 +116,11 @@ def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
     points = arrange(pieces, len(index), method, seed=seed)
     count = min(len(paths), len(points))  # a writer may have been at work
     found = CollectionMap(tuple(paths[:count]), points[:count], method)
-    if file is not None and key is not None:
-        _write(file, key, found)
+    if records is not None:
+        value = json.dumps(found.paths).encode() + b"\n" + found.points.astype("<f4").tobytes()
+        with suppress(SolarError):  # an index that cannot be written to still gets its map
+            records.keep([])
+            records.put([(key, value)])
     return found
 
 
@@ -248,21 +253,3 @@ def _unit(points: Vectors) -> Vectors:
         return np.full_like(points, 0.5)
     unit = (points - (low + high) / 2) / side + 0.5
     return np.asarray(unit.clip(0, 1), np.float32)
-
-
-def _read(file: Path, key: str) -> CollectionMap | None:
-    try:
-        with np.load(file, allow_pickle=False) as kept:
-            facts, points = json.loads(kept["facts"].tobytes()), kept["points"]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-        return None
-    if facts["key"] != key:
-        return None
-    return CollectionMap(tuple(facts["paths"]), points, facts["method"])
-
-
-def _write(file: Path, key: str, found: CollectionMap) -> None:
-    facts = json.dumps({"key": key, "method": found.method, "paths": found.paths}).encode()
-    # Only a cache: an index that cannot be written to still gets its map.
-    with suppress(SolarError), replacing(file) as part, part.open("wb") as opened:
-        np.savez(opened, facts=np.frombuffer(facts, np.uint8), points=found.points)

@@ -16,7 +16,7 @@ from solar.images import Box
 from solar.index import PhotoIndex
 from solar.index.search import Ranking, Search, SearchSettings
 from solar.ranking.feedback import updated
-from solar.ranking.query import Part, joined, with_words
+from solar.ranking.query import Part, mean_vector, with_words
 from solar.ranking.rerank import METHODS
 from solar.ranking.results import SearchResults
 from solar.ranking.verify import FRESH, VerifySettings
@@ -168,7 +168,7 @@ class Searcher:
         if wanted.settings.text is not None:
             word, reading = await self._words(wanted.model, wanted.settings.text)
             words, seconds = [word], seconds + reading
-        vector = updated(joined(parts, words), np.array(liked), np.array(unliked))
+        vector = updated(mean_vector(parts, words), np.array(liked), np.array(unliked))
         return vector, seconds + more + most
 
     async def _words(self, model: ServedModel, text: str) -> tuple[Vectors, float]:

@@ -19,8 +19,11 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.fixture(scope="session")
 def golden() -> dict[str, np.ndarray]:
-    with np.load(GOLDEN / "tensors.npz", allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    found = {}
+    for name in ("tensors.npz", "published.npz"):
+        with np.load(GOLDEN / name, allow_pickle=False) as file:
+            found.update(file)
+    return found
 
 
 @pytest.fixture(scope="session")

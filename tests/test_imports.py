@@ -46,6 +46,7 @@ LAYERS = (
     "demo",  # generated landmarks; what needs none of them never imports it
     "losses",
     "training",
+    "reproduction",  # trains and measures the rows of the paper's tables
     "web",
     "doctor",
     "cli",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from solar.models import load as load
     from solar.models import save as save
     from solar.near_duplicates.find import duplicates as duplicates
+    from solar.reproduction.reproduce import reproduce as reproduce
     from solar.sfm.pairs import pairs as pairs
     from solar.show.attention_maps import attention as attention
     from solar.show.explanation import explain as explain
@@ -49,6 +50,7 @@ else:
             "solar.matching.match": "match",
             "solar.models": "PatchConfig PatchNet RetrievalConfig RetrievalNet convert load save",
             "solar.near_duplicates.find": "duplicates",
+            "solar.reproduction.reproduce": "reproduce",
             "solar.sfm.pairs": "pairs",
             "solar.show.attention_maps": "attention",
             "solar.show.explanation": "explain",

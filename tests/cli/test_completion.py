@@ -73,7 +73,7 @@ def test_what_describes_keypoints_is_offered(words: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "solar reproduce table1 solar-",
+        "solar reproduce table1 --rows solar-",
         "solar convert solar-",
         "solar export onnx solar-",
         "solar models solar-",

@@ -10,7 +10,7 @@ from solar.models import PATCH_REDUCTIONS, PatchConfig, PatchNet, attention_at, 
 from solar.models.checkpoint import _from_state, to_published
 
 
-@pytest.mark.parametrize("layers", ["345", "4", ""])
+@pytest.mark.parametrize("layers", ["", "3", "4", "5", "6", "34", "35", "45", "46", "345", "456"])
 def test_equals_the_published_patch_network(golden: dict[str, np.ndarray], layers: str) -> None:
     blank = PatchNet(PatchConfig(attention_at(layers, PATCH_REDUCTIONS)))
     net = _from_state("drawn", drawn_state(blank, "local"), {}).eval()

@@ -166,7 +166,7 @@ def sync(
     """Update an index: new, changed, moved and deleted photos.
 
     Options:
-        dry_run: Only print what would change.
+        dry_run: Only print what would be done.
         watch: Keep watching until Ctrl-C.
         every: With --watch: seconds between checks.
         force: Also remove the photos of a folder that is empty or missing.

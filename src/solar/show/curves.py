@@ -61,6 +61,22 @@ def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
     return figure
 
 
+def plot_bars(values: Mapping[str, Mapping[str, float]]) -> Figure:
+    """Bars of named values by group: a panel per value, as in the paper's figure 6."""
+    measures = list(next(iter(values.values())))
+    figure = figure_class()(figsize=(3.4 * len(measures), 3.2), layout="constrained")
+    axes = figure.subplots(1, len(measures), squeeze=False)[0]
+    for axis, measure, colour in zip(axes, measures, _COLOURS, strict=False):
+        heights = [each[measure] for each in values.values()]
+        axis.bar(list(values), heights, color=colour)
+        low, high = min(heights), max(heights)
+        axis.set_ylim(max(0, low - 1.5 * (high - low) - 1), high + 0.3 * (high - low) + 0.5)
+        axis.tick_params(axis="x", rotation=90)
+        axis.set_title(f"{measure}, mAP in percent", fontsize=10)
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
 def _caption(sweeps: Mapping[str, Sequence[Sweep]]) -> str:
     every = [one for many in sweeps.values() for one in many]
     swept = sorted({p for one in every for p in one.evaluations})

@@ -1,5 +1,3 @@
-import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,11 +6,12 @@ import pytest
 from solar.errors import SolarError
 from solar.evaluation.described_photos import ModelDescriber
 from solar.evaluation.paper import tables
-from solar.evaluation.paper.tables import TABLE_1, TABLE_2
+from solar.evaluation.paper.tables import TABLE_1, TABLE_2, UBC
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.evaluation.table_text import to_text
 from solar.models import RetrievalNet, zoo
+from solar.training.recipe import bundled_recipes
 
 
 def result(mean: float) -> dict:
@@ -36,6 +35,24 @@ def test_the_published_rows_are_whole_and_in_the_right_columns() -> None:
         name: {level: values["mAP"] for level, values in levels.items()}
         for name, levels in retrained.items()
     }
+
+
+def test_the_table_of_patches_is_as_printed() -> None:
+    assert len(UBC.columns) == 7
+    assert all(len(method.values) == 7 for method in UBC.methods)
+    rows = {method.name: UBC.published(method) for method in UBC.methods}
+    assert rows["SOSNet"]["yosemite"]["notredame"] == {"FPR95": 1.25}
+    assert rows["SOSNet+, SOA3,4,5"]["notredame"]["yosemite"] == {"FPR95": 0.71, "FPR95 std": 0.02}
+    text = to_text(tables.to_table(UBC, tables.fill(UBC, {}))).splitlines()
+    [line] = [line for line in text if line.startswith("SOSNet+, SOA6")]
+    assert "1.30 ± 0.02" in line
+    assert line.endswith("1.38 ± 0.05")
+
+
+def test_every_recipe_of_a_row_is_bundled() -> None:
+    recipes = [m.recipe for t in (TABLE_1, TABLE_2, UBC) for m in t.methods if m.recipe]
+    assert len(recipes) == 3 + 5 + 10
+    assert set(recipes) <= bundled_recipes().keys()
 
 
 def test_what_a_row_cannot_be_compared_with_stands_below_the_table() -> None:
@@ -88,29 +105,9 @@ def test_a_method_is_recognised_by_its_printed_name() -> None:
     assert row["measured"]["resnet101+soa4"]["roxford5k"]["hard"]["mAP"] == 62.0
 
 
-def test_results_of_earlier_runs_are_read(tmp_path: Path) -> None:
-    (tmp_path / "solar-r101").mkdir()
-    for name in ("roxford5k", "rparis6k+1m"):
-        (tmp_path / "solar-r101" / f"{name}.json").write_text(json.dumps(result(50.0)))
-    found = tables.read_results(tmp_path)
-    assert found["solar-r101"]["rparis6k+1m"]["medium"]["mAP"] == 51.0
-    assert set(found["solar-r101"]) == {"roxford5k", "rparis6k+1m"}
-
-
-def test_files_that_are_no_results_are_told(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match=r"METHOD/SET\.json"):
-        tables.read_results(tmp_path)
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "roxford5k.json").write_text('{"mAP": 3}')
-    with pytest.raises(SolarError, match="--json"):
-        tables.read_results(tmp_path)
-    (tmp_path / "a" / "roxford5k.json").rename(tmp_path / "a" / "oxford.json")
-    with pytest.raises(SolarError, match="rparis6k"):
-        tables.read_results(tmp_path)
-
-
+@pytest.mark.parametrize(("count", "called"), [(1_001_001, "1m"), (24, "24")])
 def test_each_set_is_measured_with_and_without_distractors(
-    monkeypatch: pytest.MonkeyPatch, tiny: RetrievalNet
+    monkeypatch: pytest.MonkeyPatch, tiny: RetrievalNet, count: int, called: str
 ) -> None:
     asked = []
 
@@ -120,7 +117,8 @@ def test_each_set_is_measured_with_and_without_distractors(
         assert (describe.model, settings.size) == (tiny, 32)
         asked.append((name, settings.distractors, settings.cache))
         found = Evaluation(("q",), {"medium": {"AP": np.array([len(asked) / 10])}})
-        return SimpleNamespace(measure=lambda how: found)
+        others = settings.distractors and SimpleNamespace(rows=range(count))
+        return SimpleNamespace(measure=lambda how: found, distractors=others)
 
     monkeypatch.setattr(tables, "open_collection", described)
     found = tables.measure_sets(
@@ -133,7 +131,10 @@ def test_each_set_is_measured_with_and_without_distractors(
         ("rparis6k", "million"),
     ]
     assert len({cache for *_, cache in asked}) == 1  # photos are described once
-    assert found["rparis6k+1m"]["medium"]["mAP"] == pytest.approx(40)
+    assert found[f"rparis6k+{called}"]["medium"]["mAP"] == pytest.approx(40)
+    text = to_text(tables.to_table(TABLE_2, tables.fill(TABLE_2, {"mine": found})))
+    assert ("RPar+1M" in text) == (count == 1_001_001)
+    assert f"RPar+{called.upper()}" in text
 
 
 def test_a_set_of_ones_own_is_in_no_table() -> None:

@@ -205,7 +205,8 @@ def _phototour(dataset: Dataset, folder: Path, progress: Progress | None) -> Ite
         yield Item(f"{scene}: {pairs.name}", int(_is_there(pairs)), 1)
 
 
-LAYOUTS: dict[str, Callable[[Dataset, Path, Progress | None], Iterator[Item]]] = {
+LAYOUTS: dict[str, Callable[[Dataset, Path, Progress | None], Iterable[Item]]] = {
+    "files": lambda dataset, folder, progress: (),
     "revisited": _revisited,
     "listed": _distractors,
     "landmarks": _landmarks,

@@ -242,10 +242,28 @@ _REVISITOP1M = Dataset(
     layout="listed",
 )
 
+_BOX = "https://imperialcollegelondon.box.com/shared/static"
+
+# 1,001,001 descriptors of 2,048 float32.
+_SOLAR_VECTORS = File(
+    "resnet101-solar-best.pth_vecs_revisitop1m.pt",
+    (f"{_BOX}/e9z542xirf1awck2iwr8yutubn85srnk.pt",),
+    size=round(8.2 * _GB),
+)
+_REVISITOP1M_SOLAR = Dataset(
+    name="revisitop1m-solar",
+    about="The paper's SOLAR descriptors of the million distractors, in place of the photos",
+    terms="See the publisher's page; cite their paper.",
+    page="https://github.com/tonyngjichun/SOLAR",
+    files=(_SOLAR_VECTORS,),
+    archives=(),
+    photos=1_001_001,
+    layout="files",
+)
+
 # Google Landmarks 2018 as the paper's authors had it when they trained: one tar in 22 parts,
 # partaa to partav, each at an address of its own.
 
-_BOX = "https://imperialcollegelondon.box.com/shared/static"
 _GL18_PARTS = (
     "lbk9qwtn438a0edm5g52fv0az4o8s6ml", "arnssx7f80vq6lhsufxrwl7xhxixpasj",
     "p2zlm5gobfsk85qu2evyv0q2wnu4vr4v", "38uo0hgxl7dmnxizzfm0t828sba1dznv",
@@ -423,7 +441,10 @@ _PHOTOTOUR = Dataset(
     layout="phototour",
 )
 
-_DATASETS = (_ROXFORD, _RPARIS, _REVISITOP1M, _GL18, _GLDV2, _SFM120K, _HPATCHES, _PHOTOTOUR)
+_DATASETS = (
+    *(_ROXFORD, _RPARIS, _REVISITOP1M, _REVISITOP1M_SOLAR),
+    *(_GL18, _GLDV2, _SFM120K, _HPATCHES, _PHOTOTOUR),
+)
 
 GROUND_TRUTHS = {name: size for d in _DATASETS for name, size in d.ground_truths.items()}
 """The sets that `solar evaluate` knows by name, and how many photos their databases hold."""

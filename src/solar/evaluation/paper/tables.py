@@ -1,12 +1,11 @@
-"""Tables 1 and 2 of the SOLAR paper (ECCV 2020), and what was measured here below each row.
+"""Tables of the SOLAR paper (ECCV 2020), and what was measured here below each row.
 
-Percent; None where the paper prints a dash. A set with `+1m` has a million distractors. Below
-table 1 stands what others have reached since with the paper's network.
+Percent; None where the paper prints a dash. A set with `+1m` has the million distractors, with
+`+24` so many others. Below table 1 stands what others have reached since with the paper's network.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -19,7 +18,7 @@ from solar.evaluation.described_photos import model_describer
 from solar.evaluation.protocols.asmk import evaluate_asmk
 from solar.evaluation.settings import EvaluationSettings
 from solar.evaluation.table_text import Table, number
-from solar.files import reading
+from solar.images import find_photos
 from solar.models.zoo import GLDV2_OVERLAP
 
 if TYPE_CHECKING:
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
 
 
 Results: TypeAlias = Mapping[str, Mapping[str, Mapping[str, float | None]]]
-"""Set to protocol to measure to percent: `results["roxford5k"]["hard"]["mAP"]`."""
+"""Set to protocol to measure to percent: `results["roxford5k"]["hard"]["mAP"]`. A mean of several
+trained networks has its deviation beside it, as `"mAP std"`."""
 
 SETS = {
     "roxford5k": "ROxf",
@@ -46,26 +46,41 @@ class Method:
 
     name: str
     group: str  # the heading it stands under
-    values: Sequence[float | None]
+    values: Sequence[float | tuple[float, float] | None]  # or a mean and its deviation
     model: str = ""  # the zoo's name of a published file of it
+    recipe: str = ""  # trains it
     note: str = ""
+
+    def is_called(self, name: str) -> bool:
+        """Whether a name is the printed one, the model's or the recipe's."""
+        known = (self.name, self.model, self.recipe)
+        return name.casefold() in (own.casefold() for own in known if own)
 
 
 @dataclass(frozen=True)
 class PaperTable:
     """A table of the paper: columns from left to right, rows from top to bottom."""
 
-    number: int
+    name: str
     title: str
     columns: Sequence[Column]
     methods: Sequence[Method]
+    digits: int = 1  # of a published number
 
     def published(self, method: Method) -> Results:
         """A row by set, protocol and measure."""
         found: dict[str, dict[str, dict[str, float | None]]] = {}
         for (protocol, name, measure), value in zip(self.columns, method.values, strict=True):
-            found.setdefault(name, {}).setdefault(protocol, {})[measure] = value
+            cell = found.setdefault(name, {}).setdefault(protocol, {})
+            if isinstance(value, tuple):
+                cell[measure], cell[f"{measure} std"] = value
+            else:
+                cell[measure] = value
         return found
+
+    def find(self, name: str) -> Method | None:
+        """The row of this name."""
+        return next((method for method in self.methods if method.is_called(name)), None)
 
 
 _LOCAL, _GLOBAL, _OURS = "Local aggregation", "Global single-pass", "The paper's own"
@@ -100,7 +115,11 @@ _MODELS = {
     "HesAff-rSIFT-ASMK*": "rootsift",
     "DELF-ASMK*": "delf-r50",
 }
-
+_RECIPES = {
+    "ResNet101-GeM+SOS": "gem-sos-r101-gl18",
+    "ResNet101+SOA": "soa45-r101-gl18",
+    "ResNet101+SOLAR": "solar-r101-gl18",
+}
 
 # mAP of two sets, Medium, all that the authors' README tells.
 _HOW = {"how-r18": ("R18-HOW-ASMK*", 75.1, 79.4), "how-r50": ("R50-HOW-ASMK*", 78.3, 80.1)}
@@ -115,10 +134,11 @@ def _table_1() -> list[Method]:
         name, cells = line[:23].rstrip(), line[23:].split()
         values = [None if cell == "--" else float(cell) for cell in cells]
         group = _LOCAL if "ASMK" in name else _OURS if "+SO" in name else _GLOBAL
-        found.append(Method(name, group, values, _MODELS.get(name, "")))
+        of = _MODELS.get(name, ""), _RECIPES.get(name, "")
+        found.append(Method(name, group, values, *of))
     since = [value for mean in _RETRAINED for value in (mean, None)]
     name, note = "ResNet101+SOLAR [GLDv2]", f"retrained by the authors of Token: {GLDV2_OVERLAP}"
-    found.append(Method(name, _SINCE, since, "solar-r101-gldv2", note))
+    found.append(Method(name, _SINCE, since, "solar-r101-gldv2", note=note))
     for model, (name, oxford, paris) in _HOW.items():
         medium = [oxford, None, None, None, paris, None, None, None]
         found.append(Method(name, _SINCE, [*medium, *[None] * 8], model))
@@ -126,27 +146,76 @@ def _table_1() -> list[Method]:
 
 
 TABLE_1 = PaperTable(
-    1,
+    "table1",
     "Large-scale image retrieval, mAP and mP@10 in percent",
     [(p, s, m) for p in ("medium", "hard") for s in SETS for m in ("mAP", "mP@10")],
     _table_1(),
 )
 
 TABLE_2 = PaperTable(
-    2,
+    "table2",
     "Second-order components, mAP in percent",
     [(p, s, "mAP") for p in ("medium", "hard") for s in ("roxford5k", "rparis6k")],
     [
         Method("ResNet101-GeM [SOTA]", "None (baseline)", (67.3, 80.6, 44.3, 61.5), _GEM_SOTA),
-        Method("ResNet101-GeM+SOS", "Loss (SOS)", (67.6, 80.9, 44.9, 61.9)),
-        Method("ResNet101+SOA4", "Spatial (SOA)", (68.2, 81.0, 45.7, 62.3)),
-        Method("ResNet101+SOA5", "Spatial (SOA)", (68.3, 81.3, 45.9, 62.8)),
-        Method("ResNet101+SOA4,5", "Spatial (SOA)", (68.6, 81.4, 46.9, 63.7)),
-        Method("ResNet101+SOLAR", "Both (SOLAR)", (69.9, 81.6, 47.9, 64.5), _SOLAR),
+        *(
+            Method(name, group, values, recipe=f"{recipe}-r101-gl18")
+            for name, group, recipe, values in (
+                ("ResNet101-GeM+SOS", "Loss (SOS)", "gem-sos", (67.6, 80.9, 44.9, 61.9)),
+                ("ResNet101+SOA4", "Spatial (SOA)", "soa4", (68.2, 81.0, 45.7, 62.3)),
+                ("ResNet101+SOA5", "Spatial (SOA)", "soa5", (68.3, 81.3, 45.9, 62.8)),
+                ("ResNet101+SOA4,5", "Spatial (SOA)", "soa45", (68.6, 81.4, 46.9, 63.7)),
+            )
+        ),
+        Method(
+            *("ResNet101+SOLAR", "Both (SOLAR)", (69.9, 81.6, 47.9, 64.5)),
+            *(_SOLAR, _RECIPES["ResNet101+SOLAR"]),
+        ),
     ],
 )
 
-TABLES = {table.number: table for table in (TABLE_1, TABLE_2)}
+# FPR95 of networks for patches: the supplement's table. Trained on, tested on.
+SCENES = ("liberty", "notredame", "yosemite")
+_UBC = """
+SOSNet         1.95      0.58      1.25      1.25      2.84      0.87      1.46
+SOSNet+        1.31±0.01 0.46±0.04 1.21±0.06 1.07±0.03 2.25±0.03 0.80±0.04 1.138±0.034
+SOSNet+, 3     1.22±0.04 0.45±0.03 1.20±0.03 0.96±0.05 2.01±0.10 0.73±0.04 1.065±0.050
+SOSNet+, 4     1.27±0.04 0.44±0.03 1.23±0.06 0.99±0.09 2.08±0.01 0.78±0.01 1.130±0.040
+SOSNet+, 5     1.26±0.03 0.44±0.02 1.17±0.02 0.99±0.06 2.06±0.04 0.73±0.02 1.108±0.031
+SOSNet+, 6     1.30±0.02 0.56±0.05 1.23±0.07 1.59±0.08 2.80±0.05 0.93±0.01 1.380±0.046
+SOSNet+, 3,4   1.21±0.02 0.42±0.03 1.15±0.02 1.00±0.01 2.07±0.01 0.75±0.06 1.101±0.040
+SOSNet+, 3,5   1.27±0.06 0.45±0.05 1.30±0.02 0.96±0.03 2.19±0.02 0.82±0.01 1.139±0.030
+SOSNet+, 4,5   1.22±0.03 0.48±0.01 1.29±0.01 0.97±0.01 2.22±0.04 0.75±0.04 1.130±0.021
+SOSNet+, 4,6   1.39±0.02 0.59±0.02 1.59±0.19 1.32±0.03 2.72±0.18 0.89±0.03 1.416±0.077
+SOSNet+, 3,4,5 1.32±0.03 0.46±0.02 1.36±0.04 1.02±0.10 2.10±0.06 0.71±0.02 1.147±0.047
+"""
+
+
+def _ubc() -> list[Method]:
+    found = []
+    for line in _UBC.strip().split("\n"):
+        name, cells = line[:15].rstrip(), [cell.split("±") for cell in line[15:].split()]
+        values = [(float(c[0]), float(c[1])) if len(c) > 1 else float(c[0]) for c in cells]
+        _, plus, layers = name.partition("+")
+        label = f"SOSNet+, SOA{layers[2:]}" if layers else name
+        layers = layers[2:].replace(",", "") or "none"
+        recipe = f"solar-local-{layers}-liberty" if plus else ""
+        found.append(Method(label, "" if layers == "none" else "SOA", values, recipe=recipe))
+    return found
+
+
+UBC = PaperTable(
+    "ubc",
+    "FPR95 on UBC PhotoTour in percent, trained on the first and tested on the second scene",
+    [
+        *((train, test, "FPR95") for train in SCENES for test in SCENES if test != train),
+        ("mean", "", "FPR95"),
+    ],
+    _ubc(),
+    digits=2,
+)
+
+TABLES = {table.name: table for table in (TABLE_1, TABLE_2, UBC)}
 
 
 DISTRACTORS = 1_001_001  # photos in the million distractors of Revisited Oxford and Paris
@@ -172,28 +241,6 @@ COSTS = (
 """Section "Speed & Memory Costs" of the paper."""
 
 
-_MORE = "+1m"
-
-
-def read_results(folder: str | Path) -> dict[str, Results]:
-    """Read what `solar evaluate SET … --json > FOLDER/METHOD/SET.json` has written.
-
-    Returns method to its results; sets are `roxford5k`, `roxford5k+1m`, ….
-    """
-    found: dict[str, Any] = {}
-    for path in sorted(Path(folder).glob("*/*.json")):
-        if path.stem not in SETS:
-            raise SolarError(f"{path} is for no set of the tables: name it {' or '.join(SETS)}.")
-        wrong = "is not what `solar evaluate … --json` writes"
-        with reading(path, wrong, ValueError, KeyError, TypeError):
-            content = json.loads(path.read_bytes())
-            {protocol: float(content[protocol]["mAP"]) for protocol in ("medium", "hard")}
-        found.setdefault(path.parent.name, {})[path.stem] = content
-    if not found:
-        raise SolarError(f"There is no METHOD/SET.json in {folder}, such as solar/roxford5k.json.")
-    return found
-
-
 def measure_sets(
     sets: Sequence[str] = ("roxford5k", "rparis6k"),
     *,
@@ -207,22 +254,33 @@ def measure_sets(
     and without them.
     """
     for name in sets:
-        if name not in SETS or _MORE in name:
+        if name not in SETS or "+" in name:
             raise SolarError(f"{name} is in no table of the paper: leave it out for both sets.")
     found = {}
     with replace(settings or EvaluationSettings(), **options).caching() as given:
         describe = model_describer(sets[0], model, given)
-        measured = {"": replace(given, distractors=None)}
+        measured = [replace(given, distractors=None)]
         if given.distractors is not None:
-            measured[_MORE] = given
+            measured.append(given)
         for name in sets:
-            for more, how in measured.items():
+            for how in measured:
                 if how.method == "asmk":
-                    found[f"{name}{more}"] = evaluate_asmk(name, how).to_dict()
+                    photos = how.distractors
+                    others = 0 if photos is None else len(find_photos(str(photos)))
+                    found[_among(name, others)] = evaluate_asmk(name, how).to_dict()
                     continue
                 described = open_collection(name, describe, how)
-                found[f"{name}{more}"] = described.measure(how).to_dict()
+                rows = described.distractors
+                others = 0 if rows is None else len(rows.rows)
+                found[_among(name, others)] = described.measure(how).to_dict()
     return found
+
+
+def _among(name: str, distractors: int) -> str:
+    """A set with so many distractors; "+1m" is the million of the paper alone."""
+    if not distractors:
+        return name
+    return f"{name}+1m" if distractors == DISTRACTORS else f"{name}+{distractors}"
 
 
 @dataclass(frozen=True)
@@ -245,8 +303,7 @@ def fill(table: PaperTable, measured: Mapping[str, Results]) -> list[Line]:
     rest = dict(measured)
     lines = []
     for method in table.methods:
-        names = {method.name.casefold(), method.model.casefold()}
-        mine = {name: rest.pop(name) for name in [*rest] if name and name.casefold() in names}
+        mine = {name: rest.pop(name) for name in [*rest] if method.is_called(name)}
         published = table.published(method)
         lines.append(Line(method.name, method.group, published, mine, method.note))
     return lines + [Line(name, "Not in the paper", {}, {name: r}) for name, r in rest.items()]
@@ -255,32 +312,57 @@ def fill(table: PaperTable, measured: Mapping[str, Results]) -> list[Line]:
 def to_table(table: PaperTable, lines: Sequence[Line]) -> Table:
     """Render: for each method its published numbers, and below them the measured ones."""
     groups = [list(run) for _, run in groupby(lines, key=lambda line: line.group)]
+    columns = [*table.columns, *_other_columns(table, lines)]
     head = [
-        (protocol.capitalize(), SETS[name], measure) for protocol, name, measure in table.columns
+        tuple(part for part in (protocol.title(), _title(name), measure) if part)
+        for protocol, name, measure in columns
     ]
     notes = "".join(f" {line.method}, {line.note}" for line in lines if line.note)
     return Table(
         [("Method",), *head],
-        [[row for line in group for row in _rows(table.columns, line)] for group in groups],
-        f"Table {table.number} of the paper: {table.title}. "
+        [[row for line in group for row in _rows(columns, line, table.digits)] for group in groups],
+        f"The paper's {table.name}: {table.title}. "
         f"Published rows first; → marks what was measured here.{notes}",
     )
 
 
-def _rows(columns: Sequence[Column], line: Line) -> list[list[str]]:
-    rows = [_row(line.method, columns, line.published, 1)] if line.published else []
+def _other_columns(table: PaperTable, lines: Sequence[Line]) -> list[Column]:
+    """For sets with other distractors than the paper's, the columns of the set without any."""
+    measured = {name for line in lines for found in line.measured.values() for name in found}
+    return [
+        (protocol, more, measure)
+        for more in sorted(measured - {name for _, name, _ in table.columns})
+        for protocol, name, measure in table.columns
+        if name == more.partition("+")[0]
+    ]
+
+
+def _title(name: str) -> str:
+    base, _, distractors = name.partition("+")
+    if name in SETS or base not in SETS:
+        return SETS.get(name, name.title())
+    return f"{SETS[base]}+{int(distractors):,}"
+
+
+def _rows(columns: Sequence[Column], line: Line, digits: int) -> list[list[str]]:
+    rows = [_row(line.method, columns, line.published, digits)] if line.published else []
     return rows + [_row(f"→ {name}", columns, r, 2) for name, r in line.measured.items()]
 
 
 def _row(title: str, columns: Sequence[Column], results: Results, digits: int) -> list[str]:
-    found = [results.get(name, {}).get(level, {}).get(what) for level, name, what in columns]
-    return [title, *(number(value, digits) for value in found)]
+    found = []
+    for level, name, what in columns:
+        cell = results.get(name, {}).get(level, {})
+        spread = cell.get(f"{what} std")
+        text = number(cell.get(what), digits)
+        found.append(text if spread is None else f"{text} ± {number(spread, 2)}")
+    return [title, *found]
 
 
 def to_json(table: PaperTable, lines: Sequence[Line]) -> dict[str, Any]:
     """Set to protocol to measure, published and measured."""
     return {
-        "table": table.number,
+        "table": table.name,
         "rows": [
             {
                 "method": line.method,

@@ -1,0 +1,1 @@
+"""The paper's tables and figures, with what has to be trained for them."""

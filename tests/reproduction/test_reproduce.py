@@ -1,6 +1,8 @@
 """Every table and figure on toy datasets in the layout of the real ones, training included."""
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -27,6 +29,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_paper.write(tmp_path_factory.mktemp("paper") / "data")
 
 
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Path]:
+    """A folder for trained networks, which is gone afterwards: they are large."""
+    yield tmp_path / "run"
+    shutil.rmtree(tmp_path / "run")
+
+
 @pytest.fixture(scope="module")
 def gem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     net = RetrievalNet(RetrievalConfig("resnet18", attention={4: 4, 5: 2}))
@@ -35,11 +44,9 @@ def gem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_whole_of_table_2_is_trained_and_measured(
-    root: Path, gem: Path, tmp_path: Path
-) -> None:
+def test_the_whole_of_table_2_is_trained_and_measured(root: Path, gem: Path, run: Path) -> None:
     rows = [f"{BASELINE}={gem}", *(m.recipe for m in TABLE_2.methods if m.recipe)]
-    how = {"root": root, "run": tmp_path, "rows": rows, "changes": SMALL["table2"], **EVALUATED}
+    how = {"root": root, "run": run, "rows": rows, "changes": SMALL["table2"], **EVALUATED}
     # Weights that cannot be downloaded here.
     how["rows"][-1] = "ResNet101+SOLAR=" + str(gem)
     found = solar.reproduce("table2", **how)
@@ -49,22 +56,20 @@ def test_the_whole_of_table_2_is_trained_and_measured(
         [(_, values)] = results.items()
         assert {*values} == {"roxford5k", "rparis6k"}
         assert 0 < values["roxford5k"]["hard"]["mAP"] < 100
-    text = (tmp_path / "table2.txt").read_text()
+    text = (run / "table2.txt").read_text()
     assert "→ soa45-r101-gl18" in text
     assert {path.suffix for path in found.files} == {".txt", ".md", ".tex", ".json"}
-    assert json.loads((tmp_path / "table2.json").read_text()) == found.data
-    trained = (tmp_path / "soa4-r101-gl18-0" / "best.safetensors").stat().st_mtime_ns
+    assert json.loads((run / "table2.json").read_text()) == found.data
+    trained = (run / "soa4-r101-gl18-0" / "best.safetensors").stat().st_mtime_ns
     again = solar.reproduce("table2", **how)
     assert again.data == found.data
-    assert (tmp_path / "soa4-r101-gl18-0" / "best.safetensors").stat().st_mtime_ns == trained
+    assert (run / "soa4-r101-gl18-0" / "best.safetensors").stat().st_mtime_ns == trained
     with pytest.raises(SolarError, match=r"other settings.*run="):
         solar.reproduce("table2", **{**how, "changes": (*SMALL["table2"], "epochs=2")})
 
 
-def test_the_whole_of_the_table_of_patches_is_trained_and_measured(
-    root: Path, tmp_path: Path
-) -> None:
-    how = {"root": root, "run": tmp_path, "changes": SMALL["ubc"]}
+def test_the_whole_of_the_table_of_patches_is_trained_and_measured(root: Path, run: Path) -> None:
+    how = {"root": root, "run": run, "changes": SMALL["ubc"]}
     found = solar.reproduce("ubc", seeds=1, **how)
     trained = [row for row in found.data["rows"] if row["measured"]]
     assert [row["method"] for row in trained] == [m.name for m in UBC.methods[1:]]
@@ -78,29 +83,27 @@ def test_the_whole_of_the_table_of_patches_is_trained_and_measured(
     two = solar.reproduce("ubc", seeds=2, rows=[name], **how)
     [row] = [row for row in two.data["rows"] if row["measured"]]
     [(recipe, values)] = row["measured"].items()
-    runs = [json.loads((tmp_path / f"{recipe}-{n}" / "trained.json").read_text()) for n in (0, 1)]
-    rates = [run["result"]["FPR95_yosemite"] for run in runs]
+    notes = [json.loads((run / f"{recipe}-{n}" / "trained.json").read_text()) for n in (0, 1)]
+    rates = [note["result"]["FPR95_yosemite"] for note in notes]
     cell = values["yosemite"]["liberty"]
     assert cell == {"FPR95": pytest.approx(mean(rates)), "FPR95 std": pytest.approx(stdev(rates))}
     assert f"{cell['FPR95']:.2f} ± {cell['FPR95 std']:.2f}" in str(two)
 
 
-def test_bars_are_of_the_network_with_the_lowest_rate(root: Path, tmp_path: Path) -> None:
+def test_bars_are_of_the_network_with_the_lowest_rate(root: Path, run: Path) -> None:
     rows = ["solar-local-345-liberty", "solar-local-none-liberty"]
-    how = {"root": root, "run": tmp_path, "changes": SMALL["ubc"], "rows": rows}
+    how = {"root": root, "run": run, "changes": SMALL["ubc"], "rows": rows}
     found = solar.reproduce("figure6", seeds=2, **how)
     assert {*found.data["mAP"]} == {"345", "none"}
-    notes = {
-        n: json.loads((tmp_path / f"{rows[0]}-{n}" / "trained.json").read_text()) for n in (0, 1)
-    }
+    notes = {n: json.loads((run / f"{rows[0]}-{n}" / "trained.json").read_text()) for n in (0, 1)}
     best = min(notes, key=lambda n: notes[n]["result"]["FPR95"])
-    kept = json.loads((tmp_path / f"{rows[0]}-{best}" / "hpatches.json").read_text())
+    kept = json.loads((run / f"{rows[0]}-{best}" / "hpatches.json").read_text())
     assert found.data["mAP"]["345"]["matching"] == kept["matching"]["mAP"]
     [gain] = found.data["retrieval gains"]
     bars = found.data["mAP"]
     assert gain["published"] == 1.75
     assert gain["measured"] == bars["345"]["retrieval"] - bars["none"]["retrieval"]
-    assert Image.open(tmp_path / "figure6.png").width > 300
+    assert Image.open(run / "figure6.png").width > 300
 
 
 @pytest.mark.parametrize("target", ["figure1", "figure3"])

@@ -5,6 +5,7 @@
 Prints the commands that train and measure all of it.
 """
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,12 @@ SMALL = {
     "table2": (
         *("network.backbone=resnet18", "network.features=null", "network.whitening_from=null"),
         *("network.dim=16", "images.size=32", "validation.size=32", "epochs=1", "batch=4"),
-        *("mining.queries=4", "mining.pool=8", "mining.negatives=2"),
+        *("mining.queries=4", "mining.pool=8", "mining.negatives=2", "keep=1"),
     ),
-    "ubc": ("epochs=1", "batch=16", "steps=2"),
+    "ubc": (
+        *("epochs=1", "batch=16", "steps=2", "keep=1"),
+        "network.layers=[[8,1],[8,1],[16,2],[16,1],[32,2],[32,1]]",
+    ),
 }
 """Settings with which the recipes of a target run on a processor in seconds."""
 
@@ -65,4 +69,4 @@ def _gl18(folder: Path, landmarks: int = 8, views: int = 3) -> None:
 if __name__ == "__main__":
     write(Path(sys.argv[1]))
     for target, settings in SMALL.items():
-        sys.stdout.write(f"solar reproduce {target} --root {sys.argv[1]} {' '.join(settings)}\n")
+        sys.stdout.write(f"solar reproduce {target} --root {sys.argv[1]} {shlex.join(settings)}\n")

@@ -1,26 +1,26 @@
-"""What attention and the second-order loss add, from one start: the paper's Table 2 on real photos.
+"""Table 2 of the paper in miniature, on real photos: what second order adds to a GeM network.
 
-    PYTHONPATH=src python benchmarks/ablation.py --start STUDENT.safetensors --data DATA --out OUT
+    python benchmarks/ablation.py --start resnet50.safetensors --data DATA --work WORK
 
-Six networks (GeM; GeM + SOS; attention after conv4, conv5, both; both + SOS), each from the same
-backbone and three seeds. What lies below conv4's output is frozen, as the paper freezes the
-backbone, so it is computed once for a few changed views of every training photo and for every test
-photo at three scales; attention, the last stage and the whitening learn. Results are written after
-every run. DATA is a folder with `landmarks/{train,val,distractors}-*.tar` and
-`buildings/val-*.tar`; `--unlabelled` adds shards of other photos, each its own landmark. Test
-photos are drawn into the nearest of five shapes, so that a GPU sees few: `solar evaluate` shows
-them as they are, and its figures differ a little.
+All networks start from the same ImageNet ResNet-50 and learn what the published code lets them
+learn: p and the whitening layer, the attention blocks if there are any, and conv5_x in "GeM + SOS".
+Two more rows separate what that one mixes. conv1 to conv4 never learn, so their maps are computed
+once, for a random square of every training photo and for whole test photos, and kept in WORK;
+where conv5 does not learn either and nothing before it does, its maps are, too. Everything else is
+the package's: tuples mined in every epoch, the losses, the parameter groups, the networks. There
+are 300 times fewer steps than in the paper, at 300 times its learning rate, so that weights can
+move as far; but conv5, which collapses at that rate, learns at a tenth of it.
 
-Networks that were trained elsewhere, one file a seed, are compared in the same way by
-
-    … --measure GeM=gem-0.safetensors GeM=gem-1.safetensors SOLAR=solar-0.safetensors …
+WORK also gets a file per run, and the same command continues after an interruption. DATA is a
+folder with `landmarks/{train,val}-*.tar` and `buildings/val-*.tar`. START holds the
+ResNet-50 of He et al. with its batch norms folded, by stages (`layers.0.weight`, …), for BGR input;
+its stride is in the first 1×1 convolution of a stage.
 """
 
 import argparse
 import json
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -28,417 +28,403 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from lib.machine import machine
-from lib.seeds import every_set, summary
+from lib.seeds import summary
 from lib.timed_lines import say
-from PIL import Image
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from solar.datasets.labelled.photo_labels import folder_labels, labelled_photos
-from solar.datasets.seeds import generator
+from solar.datasets.labelled.photo_labels import labelled_photos
+from solar.datasets.labelled.sources import read_training_set
+from solar.datasets.labelled.training_set import TrainingSet
+from solar.evaluation import evaluate_labels
 from solar.evaluation.result import Evaluation
-from solar.images import Photos, find_photos, load
-from solar.losses import info_nce, second_order, triplet
-from solar.models import REDUCTIONS, SCALES, RetrievalNet, attention_at, retrieval_model, save
-from solar.models.inference import best_device
+from solar.files import replacing
+from solar.images import Photos, load, read_image
+from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at
 from solar.nn import pca_whitening
-from solar.training.augment import Augmentation, augment
-from solar.training.distill.image_cache import ImageCache, cache_images
+from solar.training.objective import RetrievalLoss, objective
+from solar.training.retrieval.hard_negatives import draw_epoch, mine
+from solar.training.retrieval.loader import random_square
+from solar.training.retrieval.network import parameter_groups
+from solar.training.retrieval.recipe import RetrievalOptimiser
+from solar.training.schedule import Schedule
 
-NETWORKS = {  # attention, and whether the second-order loss is on
-    "GeM": ("", False),
-    "GeM + SOS": ("", True),
-    "SOA4": ("4", False),
-    "SOA5": ("5", False),
-    "SOA45": ("45", False),
-    "SOLAR": ("45", True),
+NETWORKS: dict[str, tuple[str, float, dict[str, float]]] = {
+    # attention, lambda of the second-order loss, rates of the backbone's stages
+    "GeM": ("", 0, {}),
+    "GeM + SOS": ("", 10, {"layer4": 0.1}),
+    "SOA4": ("4", 0, {}),
+    "SOA5": ("5", 0, {}),
+    "SOA45": ("45", 0, {}),
+    "SOA45 + SOS": ("45", 10, {}),
+    "GeM + SOS, conv5 frozen": ("", 10, {}),
+    "GeM, conv5 learns": ("", 0, {"layer4": 0.1}),
 }
-VIEWS = Augmentation(
-    crop=0.6, stretch=0.3, flip=0.5, rotate=8, homography=0.15, colour=0.3, hue=10, gamma=0.3,
-    grey=0.05, blur=0.1, noise=0.02, blocks=0.1, erase=0.1,
-)  # fmt: skip
-SHAPES = ((288, 384), (384, 288), (256, 384), (384, 256), (384, 384))
-SECOND_ORDER = 10.0  # the paper's lambda
-FLOOR = 0.3  # squared distance below which a negative is probably a wrong label
+SETS = {
+    "landmarks": ("landmarks", "val"),
+    "buildings": ("buildings", "val"),
+}
+AT_ONCE = 32  # photos
 
 
-@dataclass(frozen=True)
-class Views:
-    """Maps of training photos below the first attention.
+class Maps:
+    """Feature maps of a set of photos, those of one shape together.
 
-    Attributes:
-        maps: (photos, views, c, h, w) half precision.
-        labels: (photos,) landmark, or a number that no other photo has.
-        groups: Rows of each landmark.
-        others: Rows of photos that nobody labelled.
+    Args:
+        parts: Of each shape, the photos' numbers and their maps (n, h, w, c) in half precision.
     """
 
-    maps: Tensor
-    labels: Tensor
-    groups: list[Tensor]
-    others: Tensor
+    def __init__(self, parts: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]) -> None:
+        self.parts = parts
+        self.count = sum(len(numbers) for numbers, _ in parts)
+
+    def batches(self) -> Any:
+        """Photos' numbers and their maps (b, c, h, w)."""
+        for numbers, maps in self.parts:
+            for first in range(0, len(numbers), AT_ONCE):
+                some = slice(first, first + AT_ONCE)
+                yield numbers[some], as_input(maps[some])
+
+    def of(self, numbers: Tensor, crop: int = 0, chance: torch.Generator | None = None) -> Tensor:
+        """Maps (b, c, h, w) of some photos, if all have one shape; random squares of these."""
+        ((order, maps),) = self.parts
+        assert (order == np.arange(len(order))).all()
+        found = maps[numbers.numpy()]
+        if not crop:
+            return as_input(found)
+        free = found.shape[1] - crop + 1
+        corners = torch.randint(free, (len(found), 2), generator=chance).tolist()
+        places = zip(found, corners, strict=True)
+        return as_input(np.stack([x[y : y + crop, z : z + crop] for x, (y, z) in places]))
+
+    def through(self, part: nn.Module, path: Path) -> "Maps":
+        """What a module makes of all maps, kept in a file."""
+        if not path.exists():
+            after = []
+            for numbers, maps in self.parts:
+                made = Maps([(numbers, maps)])
+                with torch.no_grad(), half():
+                    found = [part(x).movedim(1, -1).half().numpy() for _, x in made.batches()]
+                after.append(np.concatenate(found))
+            with replacing(path) as temporary, temporary.open("wb") as file:
+                np.savez(file, *after)
+        with np.load(path) as kept:
+            arrays = [kept[f"arr_{n}"] for n in range(len(self.parts))]
+        return Maps([(n, x) for (n, _), x in zip(self.parts, arrays, strict=True)])
 
 
-@dataclass(frozen=True)
-class Shown:
-    """Test photos, drawn.
-
-    Attributes:
-        shapes: Of each shape, its photos' numbers and pixels, (photos, h, w, 3).
-        names: Of all photos.
-        labels: What they show.
-    """
-
-    shapes: dict[tuple[int, int], tuple[Tensor, Tensor]]
-    names: tuple[str, ...]
-    labels: list[str]
+def as_input(maps: np.ndarray[Any, Any]) -> Tensor:
+    """Maps (n, h, w, c) as a network takes them, (n, c, h, w)."""
+    return torch.from_numpy(np.array(maps)).to(torch.bfloat16).movedim(-1, 1)
 
 
-@dataclass(frozen=True)
-class Test:
-    """Maps of test photos.
+def half() -> torch.autocast:
+    """Convolutions in bfloat16; weights and losses stay in float32."""
+    return torch.autocast("cpu", torch.bfloat16)
 
-    Attributes:
-        parts: Photos of one shape: their rows, and their maps at each scale.
-        names: Of all photos.
-        labels: What they show.
-    """
 
-    parts: list[tuple[Tensor, list[Tensor]]]
-    names: tuple[str, ...]
-    labels: list[str]
+def network(attention: str, start: dict[str, Tensor], dim: int) -> RetrievalNet:
+    """A network on the backbone of `start`; its attention is the identity."""
+    net = RetrievalNet(
+        RetrievalConfig(
+            "resnet50",
+            attention_at(attention, REDUCTIONS),
+            dim=dim,
+            mean=(123.68 / 255, 116.779 / 255, 103.939 / 255),
+            std=(1 / 255, 1 / 255, 1 / 255),
+        )
+    )
+    parts = iter(sorted({int(name.split(".")[1]) for name in start if name.startswith("layers.")}))
+
+    def fill(conv: Any, norm: Any, prefix: str) -> None:
+        conv.weight.copy_(start[prefix + "weight"])
+        norm.bias.copy_(start[prefix + "bias"])
+        norm.running_var.fill_(1 - norm.eps)
+
+    with torch.no_grad():
+        backbone: Any = net.backbone
+        fill(backbone.conv1, backbone.bn1, f"layers.{next(parts)}.")
+        backbone.conv1.weight.copy_(backbone.conv1.weight.flip(1))  # BGR
+        for stage in (backbone.layer1, backbone.layer2, backbone.layer3, backbone.layer4):
+            for block in stage:
+                prefix = f"layers.{next(parts)}."
+                for n in range(3):
+                    conv, norm = getattr(block, f"conv{n + 1}"), getattr(block, f"bn{n + 1}")
+                    fill(conv, norm, f"{prefix}layers.{n}.")
+                if block.downsample is not None:
+                    fill(block.downsample[0], block.downsample[1], f"{prefix}shortcut.")
+                block.conv1.stride, block.conv2.stride = block.conv2.stride, (1, 1)
+    return net.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
+
+
+def front(net: RetrievalNet, pixels: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """conv4's maps (n, h, w, c) of photos of one shape."""
+    with torch.no_grad(), half():
+        x = net.normalise(torch.from_numpy(np.stack(pixels)))
+        for name, part in net.backbone.stages():
+            x = part(x)
+            if name == "layer3":
+                break
+    maps: np.ndarray[Any, Any] = x.movedim(1, -1).half().numpy()
+    return maps
+
+
+def cached(folder: Path, name: str, photos: Photos, read: Any, net: RetrievalNet) -> Maps:
+    """conv4's maps of photos, from the folder or computed."""
+    done = folder / f"{name}.json"
+    if not done.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        waiting: dict[tuple[int, ...], list[tuple[int, Any]]] = defaultdict(list)
+        found: dict[tuple[int, ...], list[Any]] = defaultdict(list)
+        numbers: dict[tuple[int, ...], list[int]] = defaultdict(list)
+
+        def compute(shape: tuple[int, ...]) -> None:
+            some = waiting.pop(shape)
+            found[shape].append(front(net, [pixels for _, pixels in some]))
+            numbers[shape] += [number for number, _ in some]
+
+        for number in range(len(photos)):
+            pixels = read(photos.read(number), number)
+            waiting[pixels.shape].append((number, pixels))
+            if len(waiting[pixels.shape]) == AT_ONCE:
+                compute(pixels.shape)
+        for shape in list(waiting):
+            compute(shape)
+        for n, shape in enumerate(found):
+            np.save(folder / f"{name}-{n}.npy", np.concatenate(found[shape]))
+        done.write_text(json.dumps(list(numbers.values())))
+        say(f"conv4's maps of {len(photos)} photos: {name}")
+    numbered = json.loads(done.read_text())
+    maps = [np.load(folder / f"{name}-{n}.npy", mmap_mode="r") for n in range(len(numbered))]
+    return Maps([(np.array(some), one) for some, one in zip(numbered, maps, strict=True)])
 
 
 class Bench:
-    """One start, and everything that all networks share.
+    """What all networks share: photos, maps, initial whitening.
 
-    Args:
-        start: The network to start from; what starts from it leaves out its attention, if any.
-        device: Where to compute.
+    Attributes:
+        data: The photos to train on.
+        shown: Names and labels of the photos of each test set.
     """
 
-    def __init__(self, start: str, device: torch.device) -> None:
-        self.device = device
-        self.start = retrieval_model(start, device=device)
-        self.config = replace(self.start.config, attention={}, whitening=True, dim=None)
-        self.backbone = {
-            name: value
-            for name, value in self.start.backbone.state_dict().items()
-            if not name.startswith("soa")
-        }
-        self.below = self.network("").to(device).eval()
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.start = load_file(arguments.start)
+        net = network("", self.start, arguments.dim)
+        data, folder = arguments.data, arguments.work / "maps"
+        shards = {name: sorted((data / f).glob(f"{p}-*.tar")) for name, (f, p) in SETS.items()}
+        self.data: TrainingSet = read_training_set(sorted((data / "landmarks").glob("train-*.tar")))
+        size = arguments.size
 
-    def network(self, attention: str) -> RetrievalNet:
-        """A network with the shared backbone; attention starts as the identity."""
-        layers = attention_at(attention, REDUCTIONS)
-        net = RetrievalNet(replace(self.config, attention=layers))
-        net.backbone.load_state_dict({**net.backbone.state_dict(), **self.backbone})
+        def square(photo: Any, number: int) -> Any:
+            return random_square(read_image(photo), size, (0, number))
+
+        self.train4 = cached(folder, f"train-{size}", self.data.photos, square, net)
+        self.shown: dict[str, tuple[tuple[str, ...], list[str]]] = {}
+        self.test4: dict[str, Maps] = {}
+        long = arguments.test_size
+        for name, files in shards.items():
+            photos, labels = labelled_photos(files)
+            self.shown[name] = photos.names, labels
+            self.test4[name] = cached(
+                folder, f"{name}-{long}", photos, lambda photo, _: load(photo, long).pixels, net
+            )
+        last: Any = net.backbone.layer4
+        self.train5 = self.train4.through(last, folder / f"train-{size}-conv5.npz")
+        self.test5 = {
+            name: maps.through(last, folder / f"{name}-{long}-conv5.npz")
+            for name, maps in self.test4.items()
+        }
+        say("conv5's maps")
+        pooled = torch.zeros(self.train5.count, net.backbone.channels)
+        with torch.no_grad():
+            for numbers, maps in self.train5.batches():
+                pooled[numbers] = F.normalize(net.pool(maps.float()))
+        self.whitening = pca_whitening(pooled, arguments.power).linear(arguments.dim).state_dict()
+
+    def built(self, name: str) -> RetrievalNet:
+        """A network at its start; torch's seed decides the attention's."""
+        net = network(NETWORKS[name][0], self.start, self.arguments.dim)
+        assert net.whiten is not None
+        net.whiten.load_state_dict(self.whitening)
         return net
 
-    @torch.no_grad()
-    def front(self, images: Tensor) -> Tensor:
-        """What conv4 gives for images in 0..1."""
-        net = self.below
-        with half(self.device):
-            x = (images - net.mean) / net.std
-            backbone = net.backbone
-            x = backbone.maxpool(backbone.relu(backbone.bn1(backbone.conv1(x))))  # type: ignore[operator]
-            for stage in (backbone.layer1, backbone.layer2, backbone.layer3):
-                x = stage(x)  # type: ignore[operator]
-        found: Tensor = x.half()
-        return found
-
-    def views(
-        self, landmarks: ImageCache, others: ImageCache | None, count: int, size: int
-    ) -> Views:
-        """Look at every training photo several times."""
-        maps = []
-        caches = [landmarks] if others is None else [landmarks, others]
-        for part in caches:
-            for first in range(0, len(part), 128):
-                squares = part.select(torch.arange(first, min(first + 128, len(part))))
-                seen = [
-                    self.front(
-                        augment(
-                            squares.pixels,
-                            VIEWS,
-                            generator(view, first),
-                            size=size,
-                            aspects=squares.aspects,
-                        )
-                    )
-                    for view in range(count)
-                ]
-                maps.append(torch.stack(seen, 1))
-        folders = folder_labels(landmarks.photos.names, "the landmarks")
-        known = {name: number for number, name in enumerate(sorted(set(folders)))}
-        labels = torch.tensor([known[name] for name in folders])
-        more = 0 if others is None else len(others)
-        groups = [torch.nonzero(labels == n)[:, 0] for n in range(len(known))]
-        alone = torch.arange(more) + len(labels)
-        return Views(torch.cat(maps), torch.cat([labels, alone + len(known)]), groups, alone)
-
-    def test(self, shown: Shown) -> Test:
-        """Look at test photos at every scale."""
-        parts = []
-        for shape, (numbers, pixels) in shown.shapes.items():
-            for some, batch in zip(numbers.split(64), pixels.split(64), strict=True):  # type: ignore[no-untyped-call]
-                images = batch.to(self.device).movedim(-1, 1).float() / 255
-                seen = []
-                for scale in SCALES:
-                    side = [round(length * scale / 32) * 32 for length in shape]
-                    scaled = F.interpolate(images, side, mode="bilinear", align_corners=False)
-                    seen.append(self.front(scaled))
-                parts.append((some, seen))
-        return Test(parts, shown.names, shown.labels)
+    def maps(self, name: str) -> tuple[Maps, dict[str, Maps], list[str]]:
+        """The maps that a network goes on from, and its stages from there on."""
+        attention, _, learns = NETWORKS[name]
+        after = ["soa4"] * ("4" in attention) + ["layer4"] + ["soa5"] * ("5" in attention)
+        if after[0] == "layer4" and not learns:
+            return self.train5, self.test5, after[1:]
+        return self.train4, self.test4, after
 
 
-def drawn(photos: Photos, labels: list[str]) -> Shown:
-    """Read test photos, each into the nearest shape."""
-    shapes: dict[tuple[int, int], list[tuple[int, Tensor]]] = {}
-    for number in range(len(photos)):
-        pixels = load(photos.read(number), 384).pixels
-        aspect = pixels.shape[1] / pixels.shape[0]
-        shape = min(SHAPES, key=lambda s: abs(math.log(s[1] / s[0] / aspect)))
-        fitted = Image.fromarray(pixels).resize(shape[::-1], Image.Resampling.BICUBIC)
-        shapes.setdefault(shape, []).append((number, torch.from_numpy(np.array(fitted))))
-    stacked = {
-        shape: (torch.tensor([n for n, _ in members]), torch.stack([one for _, one in members]))
-        for shape, members in shapes.items()
-    }
-    return Shown(stacked, photos.names, labels)
-
-
-def half(device: torch.device) -> Any:
-    """Half precision on a GPU alone."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
-
-
-def above(net: RetrievalNet, maps: Tensor) -> Tensor:
-    """The rest of a network: maps of conv4 to unit descriptors."""
-    return net.head(last_maps(net, maps))
-
-
-def last_maps(net: RetrievalNet, maps: Tensor) -> Tensor:
-    """Maps of conv4 to maps of conv5, through attention where there is some."""
-    backbone, device = net.backbone, maps.device
-    with half(device):
-        x = maps if device.type == "cuda" else maps.float()
-        for name in ("soa4", "layer4", "soa5"):
-            if name in backbone._modules:
-                x = backbone.get_submodule(name)(x)
-    return x
+def rows_of(net: RetrievalNet, stages: list[str], maps: Tensor) -> Tensor:
+    """Unit descriptors."""
+    with half():
+        for stage in stages:
+            maps = net.backbone.get_submodule(stage)(maps)
+    return net.head(maps)
 
 
 @torch.no_grad()
-def describe(net: RetrievalNet, test: Test) -> np.ndarray[Any, Any]:
-    """Unit rows of test photos, averaged over the scales."""
-    rows = np.zeros((len(test.names), net.dim), np.float32)
-    for numbers, scales in test.parts:
-        rows[numbers.numpy()] = net.average([above(net, maps) for maps in scales]).cpu().numpy()
+def described(net: RetrievalNet, stages: list[str], maps: Maps) -> np.ndarray[Any, Any]:
+    """Unit rows of all photos."""
+    rows = np.zeros((maps.count, net.dim), np.float32)
+    for numbers, some in maps.batches():
+        rows[numbers] = rows_of(net, stages, some).numpy()
     return rows
 
 
-def draw(data: Views, chance: torch.Generator, labelled: int, each: int, other: int) -> Tensor:
-    """Rows of a step: some photos of some landmarks, and some of no landmark."""
-    chosen = torch.randperm(len(data.groups), generator=chance)[: labelled // each]
-    rows = [
-        group[torch.randint(len(group), (each,), generator=chance)]
-        for group in (data.groups[n] for n in chosen)
-    ]
-    if len(data.others):
-        rows.append(data.others[torch.randint(len(data.others), (other,), generator=chance)])
-    return torch.cat(rows)
-
-
-def objective(rows: Tensor, shown: Tensor, loss: str, sos: bool) -> Tensor:
-    """The loss of a batch whose second half are other views of its first half."""
-    numbers = torch.arange(len(rows), device=rows.device)
-    kin = shown[:, None] == shown
-    itself = numbers[:, None] == numbers
-    with torch.no_grad():
-        apart = 2 - 2 * rows @ rows.T
-        wrong = kin | (apart < FLOOR)
-        nearest = apart.masked_fill(wrong, torch.inf).topk(5, dim=1, largest=False).indices
-        # A photo of the same landmark for half of the anchors, the same photo for the others.
-        partner = torch.multinomial((kin & ~itself).float(), 1)[:, 0]
-        partner = torch.where(numbers % 2 == 0, partner, numbers.roll(len(rows) // 2))
-    if loss == "alike":
-        total = info_nce(rows, kin)
-    else:
-        total = triplet(rows, rows[partner], rows[nearest], margin=0.5)
-    if sos:
-        total = total + SECOND_ORDER * second_order(rows, rows[partner], rows[nearest])
-    return total
-
-
-def train(
-    bench: Bench, data: Views, name: str, seed: int, arguments: argparse.Namespace
-) -> tuple[RetrievalNet, list[float]]:
-    """Train one network; returns it and its losses."""
-    attention, sos = NETWORKS[name]
-    torch.manual_seed(seed)
-    net = bench.network(attention).to(bench.device)
-    assert net.whiten is not None
-    with torch.no_grad():
-        firsts = data.maps[torch.randperm(len(data.maps))[:6000], 0].split(256)  # type: ignore[no-untyped-call]
-        plain = [net.pool(last_maps(net, part.to(bench.device)).float()) for part in firsts]
-        pooled = F.normalize(torch.cat(plain), dim=1)
-        net.whiten.load_state_dict(pca_whitening(pooled).linear().state_dict())
-    for parameter_name, parameter in net.backbone.named_parameters():
-        parameter.requires_grad_(parameter_name.startswith(("soa", "layer4")))
-    net.train()
-    rate = arguments.rate
-    named = list(net.backbone.named_parameters())
-    groups: list[dict[str, Any]] = [
-        {"params": [p for n, p in named if n.startswith("soa")], "f": 2.0},
-        {"params": [p for n, p in named if n.startswith("layer4")], "f": arguments.last_stage},
-        {"params": list(net.whiten.parameters()), "f": 1.0},
-    ]
-    optimiser = torch.optim.AdamW([g for g in groups if g["params"]], rate, weight_decay=0.01)
-    average = {key: value.detach().clone() for key, value in net.state_dict().items()}
-    losses = []
-    for step in range(arguments.steps):
-        factor = min(1, (step + 1) / 40) * (1 + math.cos(math.pi * step / arguments.steps)) / 2
-        for group in optimiser.param_groups:
-            group["lr"] = rate * factor * group["f"]
-        chance = generator(seed, step)
-        rows = draw(data, chance, arguments.labelled, 8, arguments.other)
-        pick = torch.rand(len(rows), data.maps.shape[1], generator=chance).argsort(1)[:, :2]
-        maps = torch.cat([data.maps[rows, pick[:, 0]], data.maps[rows, pick[:, 1]]])
-        shown = data.labels[rows].repeat(2).to(bench.device)
-        loss = objective(above(net, maps.to(bench.device)), shown, arguments.loss, sos)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_([p for g in optimiser.param_groups for p in g["params"]], 1.0)
-        optimiser.step()
+def train(bench: Bench, name: str, seed: int, net: RetrievalNet) -> list[dict[str, float]]:
+    """Train a network; returns the mean figures of every epoch."""
+    arguments, data = bench.arguments, bench.data
+    train_maps, _, stages = bench.maps(name)
+    crop = arguments.crop if train_maps is bench.train4 else arguments.crop // 2
+    steps, batch = arguments.steps, arguments.batch
+    what = RetrievalOptimiser(lr=arguments.rate, backbone=NETWORKS[name][2])
+    groups = parameter_groups(net, what)
+    optimiser = torch.optim.Adam(groups)
+    schedule = Schedule(decay=0.5 / arguments.epochs)  # the paper's: exp(-0.01 * 50) at the end
+    loss = RetrievalLoss(second_order=NETWORKS[name][1], reduction="per_query")
+    landmarks = torch.from_numpy(data.landmarks)
+    log = []
+    for epoch in range(arguments.epochs):
+        chance = torch.Generator().manual_seed(1000 * seed + epoch)
+        drawn = draw_epoch(
+            data.queries, data.positives, len(data),
+            query_count=steps * batch, pool_size=arguments.pool, generator=chance,
+        )  # fmt: skip
+        net.eval()
         with torch.no_grad():
-            for key, value in net.state_dict().items():
-                if value.is_floating_point():
-                    average[key].lerp_(value, max(0.02, 1 / (step + 2)))
-        if step % 50 == 0 or step == arguments.steps - 1:
-            losses.append(round(float(loss.detach()), 4))
-    net.load_state_dict(average)
-    return net.eval(), losses
+            queries, pool = (
+                torch.cat(
+                    [
+                        rows_of(net, stages, train_maps.of(some, crop, chance))
+                        for some in torch.split(wanted, 64)
+                    ]
+                )
+                for wanted in (drawn.queries, drawn.pool)
+            )
+        chosen = mine(queries, landmarks[drawn.queries], pool, landmarks[drawn.pool])
+        tuples = drawn.tuples(chosen)
+        net.train()
+        figures = []
+        for step in range(steps):
+            some = tuples[step * batch : (step + 1) * batch]
+            schedule.apply(
+                optimiser, epoch * steps + step,
+                steps=arguments.epochs * steps, steps_per_epoch=steps,
+            )  # fmt: skip
+            rows = rows_of(net, stages, train_maps.of(some.flatten(), crop, chance))
+            terms = objective(rows, landmarks[some], loss)
+            optimiser.zero_grad(set_to_none=True)
+            terms["loss"].backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            figures.append({key: float(value.detach()) for key, value in terms.items()})
+        log.append({key: float(np.mean([one[key] for one in figures])) for key in figures[0]})
+        log[-1]["p"] = float(net.pool.p.detach())  # type: ignore[operator]
+    net.eval()
+    return log
 
 
-def measure(net: RetrievalNet, tests: dict[str, Test]) -> dict[str, Evaluation]:
-    """Every set, landmarks also among the distractors."""
-    rows = {name: describe(net, test) for name, test in tests.items()}
-    return every_set(rows, {name: (test.names, test.labels) for name, test in tests.items()})
-
-
-def shards(folder: Path, name: str) -> list[Path]:
-    """The tar shards of a part, in order."""
-    found = sorted(folder.glob(f"{name}-*.tar"))
-    if not found:
-        raise SystemExit(f"There is no {name}-*.tar in {folder}.")
+def measured(bench: Bench, name: str, net: RetrievalNet) -> dict[str, Evaluation]:
+    """Every test set."""
+    _, tests, stages = bench.maps(name)
+    found = {}
+    for what, maps in tests.items():
+        photos, labels = bench.shown[what]
+        found[what] = evaluate_labels(described(net, stages, maps), labels, photos=photos)
     return found
 
 
-def read_tests(data: Path, most: int | None) -> dict[str, Shown]:
-    """The photos of every test set; `most` of each, for a try."""
-    tests = {}
-    for name, folder, part in (
-        ("landmarks", "landmarks", "val"),
-        ("buildings", "buildings", "val"),
-        ("distractors", "landmarks", "distractors"),
-    ):
-        files = shards(data / folder, part)
-        if part == "val":
-            photos, labels = labelled_photos(files)
-        else:
-            photos = find_photos(files)
-            labels = [""] * len(photos)
-        if most:
-            photos = photos.select(range(min(most, len(photos))))
-        tests[name] = drawn(photos, labels[: len(photos)])
-        say(f"{len(photos)} photos of {name} read")
-    return tests
+def over_places(one: Evaluation, labels: list[str]) -> Evaluation:
+    """Means over the queries of each place, which are not independent of each other."""
+    values, places = one.protocols["all"]["AP"], np.array(labels)
+    names = tuple(sorted(set(labels)))
+    means = np.array([np.nanmean(values[places == name]) for name in names])
+    return Evaluation(names, {"all": {"AP": means}})
 
 
-class Report:
-    """What came out so far, written after every network.
+def report(bench: Bench, path: Path, settings: dict[str, Any]) -> None:
+    """Write the tables of all runs so far."""
+    runs: dict[str, list[dict[str, Evaluation]]] = {}
+    figures: dict[str, Any] = {}
+    for name in ["start", *NETWORKS]:
+        for file in sorted((bench.arguments.work / "runs").glob(f"{slug(name)}.[0-9].json")):
+            run = json.loads(file.read_text())
+            found = {}
+            for what, values in run["AP"].items():
+                names, labels = bench.shown[what]
+                found[what] = Evaluation(names, {"all": {"AP": np.array(values)}})
+                found[f"{what}, by place"] = over_places(found[what], labels)
+            runs.setdefault(name, []).append(found)
+            figures.setdefault(name, []).append({k: run[k] for k in ("seed", "seconds", "log")})
+    bases = ["GeM", "GeM + SOS", "GeM, conv5 learns", "SOA45"]
+    text = {
+        "machine": machine(),
+        "settings": settings,
+        "rows": list(summary(runs, bases)),
+        "runs": figures,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(text, indent=1) + "\n")
 
-    Args:
-        path: The file to write.
-        settings: Of the whole run.
-        bases: Names of the networks that others are compared with.
-    """
 
-    def __init__(self, path: Path, settings: dict[str, str], bases: Sequence[str]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self.settings, self.bases = path, settings, bases
-        self.found: dict[str, list[dict[str, Evaluation]]] = {}
-        self.losses: dict[str, list[list[float]]] = {}
-
-    def add(self, name: str, measured: dict[str, Evaluation], curve: list[float]) -> None:
-        """Keep, print and write one more network."""
-        self.found.setdefault(name, []).append(measured)
-        scores = {what: round(100 * one.mean("AP", "all"), 2) for what, one in measured.items()}
-        report = {
-            "machine": machine(),
-            "settings": self.settings,
-            "rows": list(summary(self.found, self.bases)),
-        }
-        end = ""
-        if curve:
-            self.losses.setdefault(name, []).append(curve)
-            report["losses"] = self.losses
-            end = f"; loss {curve[0]} to {curve[-1]}"
-        say(f"{name}, number {len(self.found[name])}: {scores}{end}")
-        self.path.write_text(json.dumps(report, indent=1) + "\n")
+def slug(name: str) -> str:
+    """A file's name for a network."""
+    return "-".join("".join(c if c.isalnum() else " " for c in name.lower()).split())
 
 
 def main() -> None:
     """Train and measure all networks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--start", help="the network that all start from")
-    which.add_argument("--measure", nargs="+", metavar="NAME=FILE", help="trained networks instead")
+    parser.add_argument("--start", type=Path, required=True, help="the folded ResNet-50")
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--unlabelled", type=Path, nargs="*", default=[])
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True, help="maps and runs")
+    parser.add_argument("--out", type=Path, help="where to write ablation.json; default: WORK")
     parser.add_argument("--networks", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--loss", choices=["alike", "triplet"], default="alike")
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--rate", type=float, default=3e-4)
-    parser.add_argument("--last-stage", type=float, default=1.0, help="0 freezes layer4")
-    parser.add_argument("--labelled", type=int, default=96)
-    parser.add_argument("--other", type=int, default=64)
-    parser.add_argument("--views", type=int, default=6)
-    parser.add_argument("--size", type=int, default=256)
-    parser.add_argument("--most", type=int, help="photos of each set, for a try")
-    parser.add_argument("--name", default="ablation")
-    parser.add_argument("--against", nargs="+", default=["GeM"], help="names to compare with")
+    parser.add_argument("--size", type=int, default=224, help="side of a training square")
+    parser.add_argument("--crop", type=int, default=10, help="side of the part of conv4's map")
+    parser.add_argument("--test-size", type=int, default=224, help="longest side of a test photo")
+    parser.add_argument("--dim", type=int, default=2048, help="length of a descriptor")
+    parser.add_argument("--power", type=float, default=0.5, help="of the initial PCA whitening")
+    parser.add_argument("--pool", type=int, default=240, help="photos to mine negatives from")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=10, help="of an epoch")
+    parser.add_argument("--batch", type=int, default=8, help="tuples of 7 photos")
+    parser.add_argument("--rate", type=float, default=3e-4, help="the paper's is 1e-6")
+    parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
-    paths = ("data", "out", "start", "unlabelled", "measure", "against")
-    settings = {name: str(value) for name, value in vars(arguments).items() if name not in paths}
-    device = torch.device(best_device())
-    shown = read_tests(arguments.data, arguments.most)
-    path = arguments.out / f"{arguments.name}.json"
-    if arguments.measure:
-        report = Report(path, {}, arguments.against)
-        for name, file in (one.split("=", 1) for one in arguments.measure):
-            bench = Bench(file, device)
-            tests = {what: bench.test(photos) for what, photos in shown.items()}
-            report.add(name, measure(bench.start, tests), [])
-        return
-    bench = Bench(arguments.start, device)
-    tests = {what: bench.test(photos) for what, photos in shown.items()}
-    landmarks = cache_images(shards(arguments.data / "landmarks", "train"), 352, device=device)[0]
-    others = None
-    if arguments.unlabelled:
-        others = cache_images(arguments.unlabelled, 352, device=device)[0]
-    data = bench.views(landmarks, others, arguments.views, arguments.size)
-    say(f"{len(data.maps)} training photos looked at {arguments.views} times")
-    report = Report(path, settings, arguments.against)
-    for seed in range(arguments.seeds):
-        for name in arguments.networks:
-            net, curve = train(bench, data, name, seed, arguments)
-            report.add(name, measure(net, tests), curve)
-            if seed == 0 and name in ("GeM", "SOLAR"):
-                save(net.cpu(), arguments.out / f"{arguments.name}-{name.lower()}.safetensors")
+    torch.set_num_threads(arguments.threads)
+    paths = ("data", "work", "out", "start", "networks", "seeds")
+    settings = {name: value for name, value in vars(arguments).items() if name not in paths}
+    bench = Bench(arguments)
+    (arguments.work / "runs").mkdir(exist_ok=True)
+    out = (arguments.out or arguments.work) / "ablation.json"
+    wanted = [(name, seed) for seed in range(arguments.seeds) for name in arguments.networks]
+    for name, seed in [("start", 0), *wanted]:
+        file = arguments.work / "runs" / f"{slug(name)}.{seed}.json"
+        if not file.exists():
+            before = time.process_time()
+            torch.manual_seed(seed)
+            which = "GeM" if name == "start" else name
+            net = bench.built(which)
+            log = [] if name == "start" else train(bench, name, seed, net)
+            trained = time.process_time() - before
+            found = measured(bench, which, net)
+            run = {
+                "network": name,
+                "seed": seed,
+                "seconds": [round(trained, 1), round(time.process_time() - before - trained, 1)],
+                "log": log,
+                "AP": {what: one.protocols["all"]["AP"].tolist() for what, one in found.items()},
+            }
+            with replacing(file) as part:
+                part.write_text(json.dumps(run))
+            scores = {what: round(100 * one.mean("AP", "all"), 2) for what, one in found.items()}
+            say(f"{name}, seed {seed}, {run['seconds']} s: {scores}; {log[-1] if log else ''}")
+        report(bench, out, settings)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@
 Between the `models` marks stand the figures of `src/solar/weights/*.json`, which
 `benchmarks/cards.py` measures; where nothing was measured on real photos yet, those of the toy
 landmarks. Between `twins`, `layer` and `ablation` stand those of `benchmarks/results/*.json`, which
-`benchmarks/ablation.py` and `benchmarks/box_layer.py` measure; and between `asmk`, on the page of
-local features, those of `benchmarks/asmk.py`.
+`benchmarks/ablation_student.py` and `benchmarks/box_layer.py` measure, on the page of the ablation
+those of `benchmarks/ablation.py`; and between `asmk`, on the page of local features, those of
+`benchmarks/asmk.py`.
 """
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from solar import weights
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results.md"
+ABLATION = ROOT / "docs" / "ablation.md"
 LOCAL_FEATURES = ROOT / "docs" / "asmk.md"
 PAGES = (ROOT / "README.md", RESULTS)
 MARK = "models"
@@ -40,6 +42,7 @@ PHOTOS = (
 )
 LOCAL = (("landmarks", "mAP", "ASMK\\*: landmarks val, mAP"), *PHOTOS[1:])
 SETS = tuple(place for place, _, _ in PHOTOS)
+PLACES = ("landmarks", "buildings")
 PATCHES = (
     ("affine", "matching", "affine sequences, matching mAP"),
     ("affine", "verification", "verification"),
@@ -96,17 +99,19 @@ def _cell(figures: Mapping[str, Mapping[str, float]], place: str, measure: str) 
     return "" if value is None else f"{value:.1f}"
 
 
-def ablation(name: str, base: str = "GeM") -> str:
-    """A table of what `benchmarks/ablation.py` wrote: mean, deviation, distance from a network.
+def ablation(name: str, base: str = "GeM", sets: Sequence[str] | None = None) -> str:
+    """A table of a file of results: mean, deviation, distance from a network.
 
     Args:
-        name: Of a file in `benchmarks/results`, without its end.
+        name: Of the file in `benchmarks/results`, without its end.
         base: Of the network.
+        sets: To show; by default all four.
     """
     path = ROOT / "benchmarks" / "results" / f"{name}.json"
-    lines = [["mAP", *SETS], ["---", *["---:"] * len(SETS)]]
+    sets = SETS if sets is None else sets
+    lines = [["mAP", *sets], ["---", *["---:"] * len(sets)]]
     lines += [
-        [row["network"], *(_compared(row[what], base) for what in SETS)]
+        [row["network"], *(_compared(row[what], base) for what in sets)]
         for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
     ]
     return table(lines)
@@ -169,6 +174,9 @@ def pages() -> dict[Path, str]:
     told[RESULTS] = fill(told[RESULTS], "twins", ablation("twins") + "\n")
     told[RESULTS] = fill(told[RESULTS], "layer", ablation("box_layer", "first edition") + "\n")
     told[RESULTS] = fill(told[RESULTS], "ablation", "\n\n".join(tables) + "\n")
+    sets = [f"{place}{ending}" for ending in ("", ", by place") for place in PLACES]
+    shown = ablation("ablation", sets=sets) + "\n"
+    told[ABLATION] = fill(ABLATION.read_text(encoding="utf-8"), "ablation", shown)
     return told
 
 

@@ -74,7 +74,7 @@ HINTS = {
     "names folders that you have not": "An index from somebody else could name any folder on this "
     "machine. For your own index, you must confirm once if it was moved, built by another user, "
     "or built before solar recorded this. See [the web app](web.md).",
-    "has no folder whose name could be its label": "See [your own labels](own-labels.md).",
+    "has no folder whose name could be its label": "See [your own labels](evaluation.md).",
     "is not plain data and was not loaded": "Pickle files can run code. Only numbers, strings, "
     "lists and dicts are read from them.",
     "the ground truth is for another database": "`gnd_roxford5k.pkl` and `gnd_rparis6k.pkl` were "

@@ -68,7 +68,7 @@ HINTS = {
     "behind.",
     "Another run is writing": "A killed process leaves no lock behind.",
     "this index holds local features": "See [aggregated local features](asmk.md).",
-    "No Milvus server answers": "See [searching with Milvus](cluster-search.md).",
+    "No Milvus server answers": "See [searching with Milvus](milvus.md).",
     "Cannot listen on": "Another program uses the port, often an older `solar serve`.",
     "anybody could add photos": "See [the web app](web.md).",
     "names folders that you have not": "An index from somebody else could name any folder on this "

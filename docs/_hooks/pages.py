@@ -37,7 +37,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 # Who searches for a word wants the guide first; a whole sentence is still found.
 BOOSTS = {
     "search.md": 2,
-    "cluster-search.md": 1.5,
+    "milvus.md": 1.5,
     "troubleshooting.md": 0.45,
     "commands.md": 0.3,
     "changelog.md": 0.2,

@@ -26,6 +26,7 @@ TOPICS = {
     "show": "Pictures",
     "demo": "Demo",
     "training": "Training",
+    "reproduction": "Reproducing the paper",
     "losses": "Losses",
     "doctor": "The doctor",
     "cli": "Options that do not go together",

@@ -6,7 +6,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from solar.errors import PassingError, SolarError
@@ -19,12 +19,19 @@ Complaint = Callable[[Path, OSError], SolarError]
 
 
 def cache_directory() -> Path:
-    """The folder for downloads: SOLAR_CACHE, else the user's cache folder."""
-    if chosen := os.environ.get("SOLAR_CACHE"):
-        return Path(chosen).expanduser()
-    import platformdirs
+    """The folder for downloads: SOLAR_CACHE, else the user's cache folder.
 
-    return Path(platformdirs.user_cache_dir("solar"))
+    A new one is the user's alone: what is in it is trusted, such as confirmed folders of photos.
+    """
+    if chosen := os.environ.get("SOLAR_CACHE"):
+        folder = Path(chosen).expanduser()
+    else:
+        import platformdirs
+
+        folder = Path(platformdirs.user_cache_dir("solar"))
+    with suppress(OSError):  # whoever writes to it reports this
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def unwritable(path: Path, error: OSError) -> SolarError:

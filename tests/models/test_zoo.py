@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import socket
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -33,6 +35,7 @@ from solar.training.patches.recipe import PatchRecipe
 from solar.training.recipe import read_recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"
+WEIGHTS = b"\x80\x02weights"  # starts as a pickle does
 BOX = "https://imperialcollegelondon.box.com/shared/static"
 CIRTORCH = "http://cmp.felk.cvut.cz/cnnimageretrieval/data"
 SFM = f"{CIRTORCH}/networks/retrieval-SfM-120k"
@@ -214,9 +217,22 @@ class TestFind:
 
 
 class TestCache:
-    def test_home_in_the_setting_is_understood(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_home_in_the_setting_is_understood(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("SOLAR_CACHE", "~/models")
-        assert cache_directory() == Path.home() / "models"
+        assert cache_directory() == tmp_path / "models"
+
+    def test_a_new_one_is_the_users_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SOLAR_CACHE", str(tmp_path / "new"))
+        before = os.umask(0o002)
+        try:
+            assert stat.S_IMODE(cache_directory().stat().st_mode) == 0o700
+        finally:
+            os.umask(before)
 
     def test_default_is_the_users_cache(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,7 +244,7 @@ class TestCache:
     def test_file_is_here_once_it_is_there(self, own_cache: Path) -> None:
         entry = zoo.find("solar-r101")
         assert not zoo.is_here(entry)
-        own_cache.mkdir()
+        own_cache.mkdir(exist_ok=True)
         zoo.path_of(entry).touch()
         assert zoo.is_here(entry)
 
@@ -238,10 +254,10 @@ class TestObtain:
         self, server: FileServer, own_cache: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SOLAR_MIRRORS", server.base)
-        server.add("resnet101-solar-best.pth", b"weights")
+        server.add("resnet101-solar-best.pth", WEIGHTS)
         path = zoo.obtain("solar-r101")
         assert path == own_cache / "resnet101-solar-best.pth"
-        assert path.read_bytes() == b"weights"
+        assert path.read_bytes() == WEIGHTS
 
     def test_wrong_bytes_are_refused(
         self, server: FileServer, own_cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -257,12 +273,12 @@ class TestObtain:
         self, own_cache: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SOLAR_OFFLINE", "1")
-        own_cache.mkdir()
+        own_cache.mkdir(exist_ok=True)
         (own_cache / "resnet101-solar-best.pth").write_bytes(b"put there by hand")
         assert zoo.obtain("solar-r101").read_bytes() == b"put there by hand"
 
     def test_poisoned_file_is_named_and_not_used(self, own_cache: Path) -> None:
-        own_cache.mkdir()
+        own_cache.mkdir(exist_ok=True)
         (own_cache / "gl18-tl-resnet101-gem-w-a4d43db.pth").write_bytes(b"poison")
         with pytest.raises(SolarError, match=r"a4d43db\.pth has sha256"):
             zoo.obtain("gem-r101-gl18")
@@ -271,7 +287,7 @@ class TestObtain:
         self, server: FileServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SOLAR_MIRRORS", server.base)
-        server.add("resnet101-solar-best.pth", b"weights")
+        server.add("resnet101-solar-best.pth", WEIGHTS)
         path = zoo.obtain("solar-r101")
         assert zoo.obtain("solar-r101") == path
         path.write_bytes(b"WEIGHTS")
@@ -296,7 +312,7 @@ class TestObtain:
         place = own_cache / "solar-r101-gldv2.pth"
         assert "R101-SOLAR from https://github.com/MCC-WH/Token" in str(caught.value)
         assert str(caught.value).endswith(f"put it at {place}.")
-        own_cache.mkdir()
+        own_cache.mkdir(exist_ok=True)
         place.write_bytes(b"put there by hand")
         assert zoo.obtain("solar-r101-gldv2") == place
 
@@ -304,8 +320,8 @@ class TestObtain:
         self, server: FileServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SOLAR_MIRRORS", server.base)
-        server.add("solar-r101-gldv2.pth", b"weights")
-        assert zoo.obtain("solar-r101-gldv2").read_bytes() == b"weights"
+        server.add("solar-r101-gldv2.pth", WEIGHTS)
+        assert zoo.obtain("solar-r101-gldv2").read_bytes() == WEIGHTS
 
     def test_offline_tells_what_to_do(
         self, own_cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 
@@ -36,6 +37,8 @@ class Answer:
     """A Content-Length that is a lie."""
     sends: list[int] = field(default_factory=list)
     """Bytes of the body sent to the first, second, … request before the connection drops."""
+    dribbles: float = 0
+    """Seconds before each two bytes of the body."""
     hold: threading.Event | None = None
     """Instead of dropping it, keep the connection open until this is set."""
 
@@ -110,7 +113,13 @@ def reply(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
         handler.send_header("Content-Range", f"bytes {start}-{last}/{size}")
     handler.end_headers()
     sent = answer.sends.pop(0) if answer.sends else len(body)
-    handler.wfile.write(body[:sent])
+    pieces = [body[:sent]]
+    if answer.dribbles:
+        pieces = [body[first : first + 2] for first in range(0, sent, 2)]
+    with suppress(ConnectionError):  # who asked may have had enough of it
+        for piece in pieces:
+            time.sleep(answer.dribbles)
+            handler.wfile.write(piece)
     if answer.hold and sent < len(body):
         handler.wfile.flush()
         answer.hold.wait(20)

@@ -344,7 +344,7 @@ class Folder:
         return child.returncode == 0
 
     def _remove(self) -> None:
-        """Forget a photo whose file stays; the next sync takes it in again."""
+        """Remove a photo whose file stays, and restore it; the next sync takes it in again."""
         from solar.index import Index
 
         with Index.open(self._index) as opened:
@@ -354,6 +354,7 @@ class Folder:
             photo = (self._folder / name).read_bytes()
             if self.run("remove", name):
                 self._expect_gone(name, photo, "removed")
+                self.run("restore", name)
 
     def _expect_gone(self, name: str, photo: bytes, how: str) -> None:
         if name in [hit["name"] for hit in self._visitor.look_for(photo)]:

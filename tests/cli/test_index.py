@@ -143,6 +143,8 @@ def test_add_remove_compact_verify_info_and_copy(home: Path, tmp_path: Path) -> 
     toy.landmark(7, 0).save(tmp_path / "more" / "new.png")
     solar("index", "add", copied, tmp_path / "more")
     solar("index", "remove", copied, "0/0.jpg", "0/1.jpg")
+    solar("index", "restore", copied, "0/1.jpg")
+    assert solar("index", "restore", copied).stdout.split() == [b"0/0.jpg"]
     solar("index", "compact", copied)
     facts = json.loads(solar("index", "info", copied, "--json").stdout)
     assert (facts["photos"], facts["removed"], facts["compress"]) == (5, 0, "fp16")
@@ -168,7 +170,7 @@ def test_check_exits_with_one_where_something_is_wrong(home: Path, tmp_path: Pat
         "search",
         "index",
         *("index build", "index add", "index remove", "index sync", "index relocate"),
-        *("index info", "index check", "index copy", "index compact"),
+        *("index info", "index check", "index copy", "index compact", "index restore"),
     ],
 )
 def test_every_command_explains_itself(command: str) -> None:

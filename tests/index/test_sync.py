@@ -293,6 +293,28 @@ def test_what_was_skipped_is_remembered_and_tried_again_when_it_changes(home: Ho
     assert home.open().skipped == {}
 
 
+def test_a_photo_removed_by_hand_stays_out_until_it_is_restored(home: Home) -> None:
+    with home.open() as index:
+        index.remove("1.jpg")
+        assert index.removed == ["1.jpg"]
+    os.utime(home.photos / "1.jpg", (1, 1))
+    changes = home.sync()
+    assert ("1.jpg" in changes.skipped, changes.new, home.described) == (True, (), 0)
+    add([home.photos], home.index)
+    (home.photos / "1.jpg").rename(home.photos / "hidden")
+    home.sync()
+    (home.photos / "hidden").rename(home.photos / "1.jpg")
+    home.sync(max_pixels=10**6)
+    with home.open() as index:
+        assert "1.jpg" not in index
+        with pytest.raises(SolarError, match=r"^2\.jpg was not removed"):
+            index.restore(["1.jpg", "2.jpg"])
+        assert index.removed == ["1.jpg"]
+        index.restore(["1.jpg"])
+        assert index.removed == []
+    assert home.sync(1).new == ("1.jpg",)
+
+
 def test_what_was_skipped_is_forgotten_when_it_is_gone(home: Home) -> None:
     (home.photos / "bad.jpg").write_text("no photo")
     home.sync(1)

@@ -233,7 +233,9 @@ def remove(
     index: options.IndexAddress,
     photos: Annotated[list[str], typer.Argument(metavar="PHOTO")],
 ) -> None:
-    """Remove the named photos from an index: all of them or none.
+    """Remove the named photos from an index for good: all of them or none.
+
+    Files stay, and later updates leave them out; `solar index restore` lets them in again.
 
     Options:
         photos: Paths in the index.
@@ -243,6 +245,33 @@ def remove(
     with Index.open(index) as opened:
         count = opened.remove(photos)
         printing.say(f"Removed {printing.counted(count, 'photo')}; {len(opened):,} left.")
+
+
+@app.command(epilog="Example: solar index restore photos.solar rome/12.jpg")
+def restore(
+    index: options.IndexAddress,
+    photos: Annotated[list[str] | None, typer.Argument(metavar="PHOTO")] = None,
+    json: options.Json = False,
+) -> None:
+    """List the photos that were removed by hand, or let some in again.
+
+    Options:
+        photos: Their paths; the next `solar index sync` indexes them.
+    """
+    from solar.index import Index
+
+    with Index.open(index) as opened:
+        if photos:
+            opened.restore(photos)
+        removed = opened.removed
+    if json:
+        printing.print_json(removed)
+    elif photos:
+        count = printing.counted(len(photos), "photo")
+        printing.say(f"Restored {count}: the next `solar index sync` indexes them.")
+    else:
+        for path in removed:
+            printing.show(path)
 
 
 @app.command(epilog="Example: solar index info photos.solar --json")

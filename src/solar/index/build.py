@@ -20,7 +20,7 @@ from solar.index.sources import describe_photos, details, working_folder
 from solar.storage.catalogued_folder import refuse_place
 from solar.storage.folder import refuse_compression
 from solar.storage.protocol import NoIndexError
-from solar.storage.types import Amendment, Photo, Skipped
+from solar.storage.types import REMOVED, Amendment, Photo, Skipped
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def note_skipped(
 ) -> None:
     """Record skipped files, so that they are not tried again unless they change.
 
-    With `complete`, files skipped before that are not among the photos are gone.
+    With `complete`, files skipped before that are not among the photos are gone; those removed by
+    hand stay out also when they come back.
     """
     seen = dict(zip(photos.names, photos.seen, strict=True))
     now = {name: Skipped(reason) for name, reason in photos.skipped.items()}
@@ -141,7 +142,11 @@ def note_skipped(
         for name, reason in failures.items()
     }
     before = index.engine.skipped()
-    kept = {} if complete else {name: one for name, one in before.items() if name not in seen}
+    kept = {
+        name: one
+        for name, one in before.items()
+        if one.reason == REMOVED or not (complete or name in seen)
+    }
     if before != kept | now:
         index.engine.amend(Amendment(skipped=kept | now))
 

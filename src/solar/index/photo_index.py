@@ -14,7 +14,7 @@ from solar.index.location import Location, find_location
 from solar.index.search import Conditions, Searchable, SearchSettings
 from solar.ranking.verify import VerifySettings
 from solar.storage.protocol import NoVectorsError
-from solar.storage.types import Hit, Photo
+from solar.storage.types import REMOVED, Amendment, Hit, Photo, Skipped
 
 if TYPE_CHECKING:
     from typing import Self
@@ -76,10 +76,38 @@ class PhotoIndex(Searchable):
     def remove(self, paths: str | Sequence[str]) -> int:
         """Remove photos, all at once, and say how many.
 
+        They stay out when the index is updated or their folder is added again, until `restore`; a
+        file of another name is another photo. A Milvus collection does not remember that.
+
         Raises:
             SolarError: One of them is not indexed, or another writer is at work.
         """
-        return self.engine.remove([paths] if isinstance(paths, str) else list(paths))
+        gone = dict.fromkeys([paths] if isinstance(paths, str) else paths)
+        if len(self.engine.find(list(gone))) < len(gone):
+            return self.engine.remove(list(gone))  # refuses, and names the first unknown one
+        marks = {path: Skipped(REMOVED) for path in gone}
+        skipped = {**self.engine.skipped(), **marks}
+        self.engine.amend(Amendment(removed=list(gone), skipped=skipped))
+        return len(gone)
+
+    @property
+    def removed(self) -> list[str]:
+        """Photos that were removed and stay out."""
+        marked = [n for n, one in self.engine.skipped().items() if one.reason == REMOVED]
+        there = self.engine.find(marked)
+        return [name for name in marked if name not in there]
+
+    def restore(self, paths: Sequence[str]) -> None:
+        """Let removed photos be indexed again, which the next update does.
+
+        Raises:
+            SolarError: One of them was not removed, or another writer is at work.
+        """
+        skipped = self.engine.skipped()
+        for path in paths:
+            if path not in skipped or skipped.pop(path).reason != REMOVED:
+                raise SolarError(f"{path} was not removed from the index: check its path.")
+        self.engine.amend(Amendment(skipped=skipped))
 
     def info(self) -> dict[str, Any]:
         """Facts about the index: model, engine, photos, bytes and what the engine adds."""

@@ -26,7 +26,7 @@ from solar.images.scan import Place
 from solar.index.build import note_skipped
 from solar.index.index import Address, Index, need_vectors
 from solar.index.photo_index import PhotoIndex
-from solar.storage.types import Amendment, Photo
+from solar.storage.types import REMOVED, Amendment, Photo
 
 if TYPE_CHECKING:
     from solar.describe.progress import Progress
@@ -153,7 +153,7 @@ def compare(
     names, stamps = frozenset(numbers), dict[str, Stamp]()
     unread = tuple(name for name in photos.skipped if name.endswith("/"))  # may come back
     gone = [n for n in known if n not in names and not n.startswith(unread)] if complete else []
-    before = {} if retry else index.engine.skipped()
+    before = index.engine.skipped()
     new, changed, unchanged = list[str](), list[str](), 0
     touched, skipped = dict[str, Stamp](), dict(photos.skipped)
     for name, number in numbers.items():
@@ -170,7 +170,10 @@ def compare(
             else:
                 changed.append(name)
                 stamps |= {} if now is None else {name: now}
-        elif name in before and before[name][1:] == (seen.bytes, seen.modified):
+        elif name in before and (
+            before[name].reason == REMOVED
+            or (not retry and before[name][1:] == (seen.bytes, seen.modified))
+        ):
             skipped[name] = before[name].reason
         else:
             new.append(name)

@@ -92,6 +92,10 @@ class Amendment:
         return any((*changes, self.facts))
 
 
+REMOVED = "removed by hand"
+"""Why a photo is left out that a person removed: it comes back only when it is restored."""
+
+
 class Skipped(NamedTuple):
     """A file that is left out of an index."""
 

@@ -20,34 +20,6 @@ def all_commands() -> str:
     return "\n\n".join(_below(root, root.context_class(root, info_name="solar"), level=2))
 
 
-def all_options() -> str:
-    """Every option once, with its meaning and the commands that take it, as Markdown."""
-    import typer
-
-    from solar.cli import app
-
-    meanings: dict[str, tuple[str, list[str]]] = {}
-    for command, option in options(typer.main.get_command(app)):
-        name = " / ".join(option.opts + option.secondary_opts)
-        meanings.setdefault(name, (option.help or "", []))[1].append(command)
-    rows = [
-        f"| {_code(name)} | {_cell(told)} | {', '.join(dict.fromkeys(takers))} |"
-        for name, (told, takers) in sorted(meanings.items(), key=lambda one: one[0].lstrip("-"))
-    ]
-    return "\n".join(["| option | meaning | commands |", "|---|---|---|", *rows])
-
-
-def options(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """The options of every command below a group, each with its command's name."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from options(command, f"{above}{name} ")
-        else:
-            yield from (
-                (f"{above}{name}", one) for one in command.params if one.opts[0].startswith("-")
-            )
-
-
 def _below(group: Any, context: Any, level: int) -> Iterator[str]:
     """The commands of a group, each followed by those below it."""
     for name, command in group.commands.items():
@@ -59,11 +31,10 @@ def _below(group: Any, context: Any, level: int) -> Iterator[str]:
 
 def _section(command: Any, context: Any, level: int) -> str:
     parts = [f"{'#' * level} {context.command_path}", _prose(command.help or "")]
-    usage = command.get_usage(context).removeprefix("Usage: ")
     if not hasattr(command, "commands"):
-        parts.append(f"```text\n{' '.join(usage.split())}\n```")
-    if command.epilog:
-        parts.append(f"```sh\n{_folded(command.epilog.removeprefix('Example: '))}\n```")
+        usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
+        example = _folded((command.epilog or "").removeprefix("Example: "))
+        parts.append(f"```text\n{usage}\n\n{example}".rstrip() + "\n```")
     rows = [
         _row(*record)
         for kind in ("argument", "option")

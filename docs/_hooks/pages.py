@@ -2,7 +2,9 @@
 
 MkDocs calls the functions named `on_…`. From `<!-- generated: NAME -->` to `<!-- /generated -->` a
 page of docs/ says something for readers on the code host; the site shows what `GENERATED` makes of
-the name instead.
+the name instead. For the reference (`WRITTEN`) that is the same in plain text, which this writes:
+
+    python docs/_hooks/pages.py
 """
 
 from __future__ import annotations
@@ -31,8 +33,12 @@ GENERATED: dict[str, Callable[[], str]] = {
     "cards": lambda: cards_list(),
     "commands": commands.all_commands,
     "errors": sentences.page,
-    "options": commands.all_options,
     "recipes": lambda: recipes(),
+}
+# What readers of the code host see between the marks of a page.
+WRITTEN: dict[str, dict[str, Callable[[], str]]] = {
+    "api.md": {"api": reference.readable},
+    "commands.md": {"commands": commands.all_commands},
 }
 # Who searches for a word wants the guide first; a whole sentence is still found.
 BOOSTS = {
@@ -154,6 +160,19 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     return _INLINE_CODE.sub(lambda code: _WORD.sub(whole, code[0]), html)
 
 
+def written() -> dict[Path, str]:
+    """What the pages of the reference should hold in the repository."""
+    return {REPOSITORY / "docs" / page: _written(page, parts) for page, parts in WRITTEN.items()}
+
+
+def _written(page: str, parts: dict[str, Callable[[], str]]) -> str:
+    def part(found: re.Match[str]) -> str:
+        name = found["name"]
+        return f"<!-- generated: {name} -->\n{parts[name]()}\n<!-- /generated -->"
+
+    return _GENERATED.sub(part, (REPOSITORY / "docs" / page).read_text(encoding="utf-8"))
+
+
 @cache
 def generated(name: str) -> str:
     """The Markdown for the part of that name."""
@@ -199,3 +218,8 @@ def _entries(item: Any, there: set[str]) -> Iterator[Any]:
         yield {title: _expanded(value, there)}
     elif value in there:
         yield item
+
+
+if __name__ == "__main__":
+    for path, text in written().items():
+        path.write_text(text, encoding="utf-8")

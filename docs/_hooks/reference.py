@@ -1,10 +1,15 @@
-"""The Python reference: which docstrings stand on which page. Nothing is imported."""
+"""The Python reference: which docstrings stand on which page. Nothing of solar is imported."""
 
 from __future__ import annotations
 
 import ast
+import textwrap
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import griffe
 
 SOURCE = Path(__file__).parents[2] / "src" / "solar"
 
@@ -25,6 +30,40 @@ def public_names() -> dict[str, str]:
 def public() -> str:
     """The docstrings of what `import solar` gives."""
     return "\n\n".join(_docstrings(f"solar.{name}") for name in public_names())
+
+
+def readable() -> str:
+    """What `import solar` gives as plain text, for readers of the repository."""
+    solar: Any = griffe.load("solar", search_paths=[SOURCE.parent], resolve_aliases=True)
+    return "\n\n".join(_plain(name, solar[name].final_target) for name in public_names())
+
+
+def _plain(name: str, target: Any) -> str:
+    said = target.docstring.value.replace("  # doctest: +SKIP", "") if target.docstring else ""
+    lines = [_signature(target) if target.is_function else f"class {name}", "", said]
+    if target.is_class:
+        lines += ["", *_methods(target)]
+    text = "\n".join(lines).strip()
+    return f"## solar.{name}\n\n````text\n{text}\n````"
+
+
+def _methods(target: Any) -> Iterator[str]:
+    """The public methods of a class, inherited ones included, with what each says first."""
+    for name, member in sorted(target.all_members.items()):
+        method = member.final_target if member.is_alias else member
+        if not name.startswith("_") and method.is_function and method.docstring:
+            first, _, _ = method.docstring.value.partition("\n")
+            yield f"{_signature(method)}\n    {first}\n"
+
+
+def _signature(function: Any) -> str:
+    return textwrap.fill(
+        function.signature(),
+        100,
+        subsequent_indent="        ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 @cache

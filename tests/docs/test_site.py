@@ -201,6 +201,11 @@ def commands_below(path: str, group: Any) -> Iterator[tuple[str, Any]]:
             yield from commands_below(f"{path} {name}", command)
 
 
+def test_the_reference_in_the_repository_is_that_of_the_code() -> None:
+    for path, text in pages.written().items():
+        assert path.read_text(encoding="utf-8") == text, "Run python docs/_hooks/pages.py."
+
+
 def test_every_public_name_is_in_the_reference(read: Mapping[str, Read]) -> None:
     import solar
 

@@ -73,6 +73,7 @@ def origins() -> dict[str, str]:
         "contributing.md": "CONTRIBUTING.md",
         "security.md": "SECURITY.md",
         "changelog.md": "CHANGELOG.md",
+        "examples.md": "examples/README.md",
         **{f"models/{card.name}": f"src/solar/weights/{card.name}" for card in cards},
         **{f"examples/{one.stem}.md": f"examples/{one.name}" for one in notebooks},
     }

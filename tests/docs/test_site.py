@@ -130,7 +130,10 @@ def entries(item: object) -> Iterator[str]:
 
 
 def test_links_are_right_on_the_code_host_too() -> None:
-    texts = [REPOSITORY / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    texts = [
+        REPOSITORY / name
+        for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")
+    ]
     texts += sorted((REPOSITORY / "docs").glob("*.md"))
     wrong = [
         (path.name, target)

@@ -106,8 +106,8 @@ def in_a_process(name: str, folder: Path) -> dict[str, Any]:
 
 def warm(folder: Path, *names: str) -> None:
     """Read files once, so that what is measured next is not the disk."""
-    for name in names:
-        with (folder / name).open("rb") as file:
+    for path in (path for name in names for path in folder.glob(name)):
+        with path.open("rb") as file:
             while file.read(2**24):
                 pass
 
@@ -387,9 +387,9 @@ MEASUREMENTS: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 FILES = {
     "numpy": ("vectors.npy",),
-    "exact": ("exact.solar/vectors-1.f32",),
-    "single": ("exact.solar/vectors-1.f32", "small.solar/vectors-1.f32"),
-    "checking": ("exact.solar/vectors-1.f32", "small.solar/vectors-1.f32"),
+    "exact": ("exact.solar/segments/*",),
+    "single": ("exact.solar/segments/*", "small.solar/segments/*"),
+    "checking": ("exact.solar/segments/*", "small.solar/segments/*"),
 }
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Files: atomic writing, locks and checksums."""
 
+import errno
 import hashlib
 import os
 import re
@@ -14,6 +15,8 @@ from solar.errors import PassingError, SolarError
 LOCK = ".lock"
 TEMPORARY = re.compile(r"\.solar-\w{8,32}\.tmp")
 """Names of unfinished files, which a kill may leave behind."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 Complaint = Callable[[Path, OSError], SolarError]
 
@@ -40,7 +43,18 @@ def unwritable(path: Path, error: OSError) -> SolarError:
         for above in path.parents:
             if above.exists() and not above.is_dir():
                 return SolarError(f"{path} cannot be written: {above} is a file, not a folder.")
+    if error.errno in _FULL:
+        return full_disk(path, error)
     return SolarError(f"{path} cannot be written: {error.strerror or error}.")
+
+
+def full_disk(path: Path, error: OSError | None = None) -> SolarError:
+    """The error for a file or folder without room."""
+    why = f" ({error.strerror})" if error else ""
+    return SolarError(
+        f"{path} cannot be written, because the disk is full{why}: make room and run the same "
+        "command again; what is finished is kept."
+    )
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def test_a_killed_writer_leaves_the_version_before_or_after(tmp_path: Path) -> N
             now = number(index)
             # What was said to be done is done; at most the next change is done as well.
             assert not said or now - int(said[-1]) in (0, 1)
-            written = sum(file.stat().st_size for file in folder.glob("vectors-*"))
+            written = sum(file.stat().st_size for file in folder.glob("segments/*"))
             in_the_middle += written != index.info()["bytes_of_vectors"]
             assert index.check() == []
             assert index.search(query, 10_000) == found(expected(now), query, 10_000)

@@ -242,7 +242,7 @@ def test_codes_of_long_vectors_tell_them_apart() -> None:
 def test_one_query_alone_finds_what_it_finds_among_others(folder: Path, small_codes: None) -> None:
     vectors, queries = planted(0, 3000)
     index = Index.create(folder, vectors, names(3000), compress="pq")
-    assert len(list(folder.glob("sketch-*"))) == 3
+    assert len(list((folder / "codes").glob("*"))) == 3
     assert index.search_vectors(queries, 10) == [index.search(query, 10) for query in queries]
 
 
@@ -282,7 +282,7 @@ def test_compacting_gives_back_the_room(folder: Path) -> None:
     after = index.info()
     assert after["removed"] == 0
     assert after["bytes_of_vectors"] == before["bytes_of_vectors"] / 3
-    assert len(list(folder.glob("vectors-*"))) == 1
+    assert len(list((folder / "segments").glob("*"))) == 1
 
 
 def test_half_precision_takes_half_the_bytes(folder: Path) -> None:
@@ -408,6 +408,12 @@ def test_a_name_that_is_no_text_is_refused(folder: Path) -> None:
 # Verifying
 
 
+def segment(folder: Path) -> Path:
+    """The only file of vectors."""
+    [file] = (folder / "segments").iterdir()
+    return file
+
+
 def damage(path: Path, at: int) -> None:
     with path.open("r+b") as file:
         file.seek(at)
@@ -418,14 +424,14 @@ def damage(path: Path, at: int) -> None:
 
 def test_check_finds_one_flipped_bit_in_the_vectors(folder: Path) -> None:
     index = Index.create(folder, unit(0, 100), names(100))
-    damage(folder / "vectors-1.f32", 4000)
+    damage(segment(folder), 4000)
     [problem] = index.check()
-    assert problem.startswith(f"{folder / 'vectors-1.f32'} is damaged in rows 0 to 99:")
+    assert problem.startswith(f"{segment(folder)} is damaged")
 
 
 def test_check_finds_damaged_or_missing_codes_and_compacting_mends_it(folder: Path) -> None:
     index = Index.create(folder, unit(0, 2000), names(2000), compress="pq")
-    [part] = folder.glob("sketch-*")
+    [part] = (folder / "codes").glob("*")
     damage(part, 3000)
     assert "missing or damaged" in index.check()[0]
     part.unlink()
@@ -449,7 +455,7 @@ def test_check_finds_photos_that_do_not_match_the_rows(folder: Path) -> None:
 
 def test_a_vectors_file_cut_short_is_one_sentence(folder: Path) -> None:
     Index.create(folder, unit(0, 100), names(100)).close()
-    with (folder / "vectors-1.f32").open("r+b") as file:
+    with segment(folder).open("r+b") as file:
         file.truncate(1000)
     index = Index.open(folder)
     with pytest.raises(SolarError, match="short"):
@@ -459,7 +465,7 @@ def test_a_vectors_file_cut_short_is_one_sentence(folder: Path) -> None:
 
 def test_a_vectors_file_cut_short_while_it_is_open_ends_no_process(folder: Path) -> None:
     Index.create(folder, unit(0, 2000), names(2000)).close()
-    file = folder / "vectors-1.f32"
+    file = segment(folder)
     content = file.read_bytes()
     with Index.open(folder) as index:
         index.search(unit(1, 1)[0])
@@ -524,8 +530,8 @@ def test_the_file_names_what_a_version_consists_of(folder: Path) -> None:
         }
     connection.close()
     assert set(facts["made"]) == {"made", "compress"}
-    assert set(facts["version"]) == {"number", "rows", "photos", "vectors", "sketch"}
-    assert [part["name"] for part in facts["version"]["sketch"]] == ["sketch-1-0.faiss"]
+    assert set(facts["version"]) == {"number", "rows", "photos", "codes"}
+    assert [part["name"] for part in facts["version"]["codes"]] == ["codes/1-0.faiss"]
 
 
 def compressible() -> tuple[np.ndarray, list[str]]:

@@ -115,12 +115,12 @@ def test_a_vectors_file_cut_short_under_a_server_is_told(
     client: TestClient, home: Home, copy: Path
 ) -> None:
     assert search(client, "0")["hits"]
-    [vectors] = (copy / "model.solar").glob("vectors-*")
+    [vectors] = (copy / "model.solar" / "segments").iterdir()
     os.truncate(vectors, 100)
     answer = client.post("/api/v1/search", json={"photo": "1"})
     assert answer.status_code == 422
     assert "is cut short" in answer.json()["error"]
     assert str(copy) not in answer.json()["error"]
     assert client.get("/api/v1/info").status_code == 200
-    vectors.write_bytes(next((home / "model.solar").glob("vectors-*")).read_bytes())
+    vectors.write_bytes(next((home / "model.solar" / "segments").iterdir()).read_bytes())
     assert search(client, "1")["hits"]

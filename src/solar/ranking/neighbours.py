@@ -5,8 +5,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from solar.arrays import AnyFloats, Floats, RowNumbers, Vectors
+from solar.arrays import Floats, RowNumbers, Vectors
 from solar.storage import nearest
+from solar.storage.rows import Matrix
 
 Neighbours: TypeAlias = Callable[[Vectors, int], tuple[RowNumbers, Floats]]
 """Rows (m, k) and scores (m, k) of the k most similar to each of the vectors (m, d), best first; an
@@ -24,7 +25,7 @@ def exact_neighbours(database: Vectors) -> Neighbours:
     return search
 
 
-def nearest_rows(vectors: AnyFloats, device: str | None = None) -> Neighbours:
+def nearest_rows(vectors: Matrix, device: str | None = None) -> Neighbours:
     """Search an array (n, d) of any size exactly, block by block; ties go to the lower row.
 
     With the device `cuda`, on GPUs; if they have no room, on the CPU with a warning.
@@ -34,7 +35,7 @@ def nearest_rows(vectors: AnyFloats, device: str | None = None) -> Neighbours:
     return lambda queries, k: _ranked(queries, vectors, nearest.scan(queries, vectors, k), k)
 
 
-def _on_device(vectors: AnyFloats, device: str) -> Neighbours:
+def _on_device(vectors: Matrix, device: str) -> Neighbours:
     from solar.storage.gpu_search import DeviceMemoryError, vectors_on, warn_of_fallback
 
     held = vectors_on(device)
@@ -54,7 +55,7 @@ def _on_device(vectors: AnyFloats, device: str) -> Neighbours:
 
 
 def _ranked(
-    queries: Vectors, vectors: AnyFloats, candidates: RowNumbers, k: int
+    queries: Vectors, vectors: Matrix, candidates: RowNumbers, k: int
 ) -> tuple[RowNumbers, Floats]:
     rows = np.full((len(queries), k), -1, np.int64)
     scores = np.zeros((len(queries), k), np.float32)

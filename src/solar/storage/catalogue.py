@@ -7,6 +7,7 @@ the latest when they began.
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from solar.errors import SolarError
-from solar.files import LOCK, locked, regular, unwritable
+from solar.files import LOCK, full_disk, locked, regular, unwritable
 from solar.storage.catalogue_view import DamageError, Version, View
 from solar.storage.protocol import NoIndexError
 from solar.storage.types import DescriptorSpec
@@ -26,6 +27,7 @@ FILE = "catalogue.sqlite"
 FORMAT = 1
 
 _COMPLAINTS = (DamageError, sqlite3.DatabaseError, UnicodeDecodeError)
+_LITTLE = 1 << 20  # bytes, less than SQLite may need at once
 _PATIENCE = 60.0  # seconds to wait for another process that recovers or checkpoints
 
 _SCHEMA = """
@@ -44,7 +46,7 @@ CREATE TABLE tags (
 ) WITHOUT ROWID;
 CREATE INDEX tags_by_row ON tags (row);
 CREATE TABLE removed (row INTEGER PRIMARY KEY);
-CREATE TABLE blocks (
+CREATE TABLE segments (
     first INTEGER PRIMARY KEY, rows INTEGER NOT NULL, sha256 TEXT NOT NULL
 );
 CREATE TABLE files (
@@ -122,14 +124,14 @@ class Metadata:
                     return
 
     @contextlib.contextmanager
-    def writing(self, *, create: bool = False) -> Iterator[View]:
+    def writing(self, *, create: bool = False, wait: bool = False) -> Iterator[View]:
         """Change the metadata: everything in the block becomes true at its end, or nothing.
 
-        A SolarError if another process is writing, or the disk is full or read-only.
+        A SolarError if the disk is full or read-only, or another process is writing: `wait` for it.
         """
         busy = f"Another process is writing to {self._folder}: try again when it is done."
         try:
-            with locked(self._folder / LOCK, busy):
+            with locked(self._folder / LOCK, None if wait else busy):
                 connection = self._connect("mode=rwc" if create else "mode=rw")
                 try:
                     connection.execute("PRAGMA journal_mode = WAL")
@@ -202,10 +204,20 @@ def _readable(folder: Path) -> str:
     return "mode=ro" if (folder / f"{FILE}-wal").exists() else "immutable=1"
 
 
+def _is_full(folder: Path, error: sqlite3.OperationalError) -> bool:
+    """Whether there is no room: SQLite says so of its tables, but not of its log."""
+    code = str(getattr(error, "sqlite_errorname", ""))
+    if code == "SQLITE_FULL":
+        return True
+    return code.startswith("SQLITE_IOERR") and shutil.disk_usage(folder).free < _LITTLE
+
+
 def _explained(folder: Path, error: Exception) -> SolarError:
     if isinstance(error, DamageError):
         what = f"{folder / FILE} is damaged ({error.what}): restore it or build the index again."
     elif isinstance(error, sqlite3.OperationalError):
+        if _is_full(folder, error):
+            return full_disk(folder)
         what = f"{folder} cannot be used: {error}."
     else:
         what = f"{folder / FILE} is damaged ({error}): build the index again."

@@ -5,10 +5,10 @@ import json
 import re
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from solar.storage.conditions import Where
 from solar.storage.geo import Area, NoPositionsError
 from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
 
-_CODES = "sketch"  # the name of `Version.codes` in the file
-FILES = re.compile(r"|vectors-\d+\.f(32|16)|sketch-\d+-\d+\.faiss|postings-\d+-\d+\.npy")
-"""What a version may name: files of its own folder, or nothing."""
+FILES = re.compile(r"codes/\d+-\d+\.faiss|postings-\d+-\d+\.npy")
+"""What a version may name: files of its own folder."""
+DIGEST = re.compile(r"[0-9a-f]{64}")
 _CONDITIONS = {
     ("tag", "="): "row IN (SELECT row FROM tags WHERE tag = ?)",
     ("path", "="): "path GLOB ?",
@@ -48,15 +48,22 @@ class Version:
     """One committed version, besides its photos."""
 
     number: int = 0  # counts commits
-    rows: int = 0  # of the vectors file, with those of removed photos
+    rows: int = 0  # of all segments, with those of removed photos
     photos: int = 0
-    vectors: str = ""  # name of the vectors file
     codes: tuple[CodesFile, ...] = ()  # they cover the first rows, one after the other
 
     @property
     def coded_rows(self) -> int:
         """How many rows, from the first, have codes."""
         return sum(part.rows for part in self.codes)
+
+
+class Segment(NamedTuple):
+    """A file of vectors, named by its content."""
+
+    first: int  # the number of its first row
+    rows: int
+    sha256: str
 
 
 class View:
@@ -91,6 +98,11 @@ class View:
         with parsing():
             skipped = json.loads(self._read_fact("skipped") or "{}")
             return {name: Skipped(*facts) for name, facts in skipped.items()}
+
+    def unfinished(self) -> bool:
+        """Whether a build has still to add photos."""
+        with parsing():
+            return bool(json.loads(self._read_fact("unfinished") or "false"))
 
     def stamps(self) -> dict[str, Stamp | None]:
         """What the file of every photo was, by path."""
@@ -170,9 +182,16 @@ class View:
             yield batch
             last = batch[-1][0]
 
-    def blocks(self) -> list[tuple[int, int, str]]:
-        """First row, rows and SHA-256 of what was written to the vectors file, ascending."""
-        return self.execute("SELECT first, rows, sha256 FROM blocks ORDER BY first").fetchall()
+    def segments(self) -> list[Segment]:
+        """The files of vectors, ascending by their first row; a DamageError if a row has none."""
+        found = self.execute("SELECT first, rows, sha256 FROM segments ORDER BY first")
+        segments = [Segment(*facts) for facts in found]
+        ends = [0, *(one.first + one.rows for one in segments)]
+        if [one.first for one in segments] != ends[:-1] or not all(
+            DIGEST.fullmatch(one.sha256) and one.rows > 0 for one in segments
+        ):
+            raise DamageError("the list of segments has gaps")
+        return segments
 
     def problems(self) -> list[str]:
         """What is wrong with the metadata, by SQLite's own checks and by the sums."""
@@ -200,11 +219,18 @@ class View:
 
     # Writing
 
-    def begin(self, spec: DescriptorSpec, kind: str, roots: Roots) -> None:
+    def begin(
+        self, spec: DescriptorSpec, kind: str, roots: Roots, *, unfinished: bool = False
+    ) -> None:
         """Make this the metadata of a new index."""
         self._fact("made", {"made": asdict(spec), "compress": kind})
         self._fact("roots", roots.stored())
         self._fact("skipped", {})
+        self.set_unfinished(unfinished)
+
+    def set_unfinished(self, unfinished: bool) -> None:
+        """Record whether a build has still to add photos."""
+        self._fact("unfinished", unfinished)
 
     def amend(self, change: Amendment) -> None:
         """Store renamed paths, stamps, EXIF facts, roots and skipped files."""
@@ -228,10 +254,13 @@ class View:
         if change.skipped is not None:
             self._fact("skipped", change.skipped)
 
+    def skip(self, skipped: Mapping[str, Skipped]) -> None:
+        """Store more files that are left out."""
+        self._fact("skipped", self.skipped() | dict(skipped))
+
     def set_version(self, version: Version) -> None:
         """Record the version being written."""
-        facts = asdict(version)
-        self._fact("version", {_CODES: facts.pop("codes"), **facts})
+        self._fact("version", asdict(version))
 
     def put(self, photos: Sequence[Photo], first: int) -> int:
         """Give photos the rows from `first` on; returns how many photos they replace.
@@ -263,9 +292,10 @@ class View:
         self.executemany("DELETE FROM photos WHERE row = ?", rows)
         return len(rows)
 
-    def add_block(self, first: int, rows: int, sha256: str) -> None:
-        """Record rows that were written to the vectors file at once."""
-        self.execute("INSERT INTO blocks VALUES (?, ?, ?)", [first, rows, sha256])
+    def set_segments(self, segments: Iterable[Segment]) -> None:
+        """Record the files of vectors."""
+        self.execute("DELETE FROM segments")
+        self.executemany("INSERT INTO segments VALUES (?, ?, ?)", segments)
 
     def renumber(self) -> None:
         """Close the gaps of removed photos: rows count from 0, in the same order."""
@@ -279,7 +309,6 @@ class View:
         self.execute("UPDATE photos SET row = -row - 1")
         self.execute("DROP TABLE temp.moved")
         self.execute("DELETE FROM removed")
-        self.execute("DELETE FROM blocks")
         self._sum("row >= 0")
 
     def _sum(self, condition: str, *values: str | int) -> None:
@@ -366,11 +395,10 @@ def _roots_of(stored: str | None) -> Roots:
 def _version_of(stored: str | None) -> Version:
     with parsing():
         facts = json.loads(stored or "")
-        codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
+        codes = tuple(CodesFile(**part) for part in facts.pop("codes"))
         version = Version(**facts, codes=codes)
-        names = [version.vectors, *(part.name for part in codes)]
         # The file may be untrusted: no name may lead out of the folder.
-        if not all(FILES.fullmatch(name) for name in names):
+        if not all(FILES.fullmatch(part.name) for part in version.codes):
             raise ValueError("a file outside the index")
         return version
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -40,6 +40,10 @@ class FolderWriter(ABC):
     def compact(self) -> None:
         """Rewrite files that hold removed photos."""
 
+    def _names(self) -> Iterable[str]:
+        """The files that count, relative to the folder."""
+        return [part.name for part in self._version.codes]
+
     def remove(self, paths: Sequence[str]) -> int:
         """Remove photos; a SolarError names the first that is not indexed."""
         wanted = dict.fromkeys(paths)
@@ -63,9 +67,9 @@ class FolderWriter(ABC):
 
     def _sweep(self) -> None:
         """Delete files that the version does not name: replaced, or left by a killed writer."""
-        named = {self._version.vectors, *(part.name for part in self._version.codes)}
+        named = {self._folder / name for name in self._names()}
         for file in (file for pattern in self.patterns for file in self._folder.glob(pattern)):
-            if file.name not in named:
+            if file not in named and not file.is_dir():
                 with contextlib.suppress(OSError):  # some systems keep what a reader has mapped
                     file.unlink()
 
@@ -86,6 +90,8 @@ class FolderStorage(ABC, Generic[S]):
     """Photos in a folder; see `Storage` of `solar.storage.protocol`."""
 
     engine: ClassVar[str]
+    parts: ClassVar[Sequence[str]] = ()
+    """Folders inside its own, with files that count."""
 
     def __init__(
         self, folder: Path, spec: DescriptorSpec, metadata: Metadata | None = None
@@ -157,7 +163,16 @@ class FolderStorage(ABC, Generic[S]):
         """Facts to print."""
         with self._metadata.snapshot(self._state) as (view, state):
             known = view.where_and_when()
-            files = {f.name: f.stat().st_size for f in self.folder.iterdir() if f.is_file()}
+            files = {
+                name: one.stat().st_size
+                for part in (".", *self.parts)
+                if (self.folder / part).is_dir()
+                for one in (self.folder / part).iterdir()
+                if one.is_file()
+                for name in [one.relative_to(self.folder).as_posix()]
+            }
+            if view.unfinished():
+                known["unfinished"] = True
         version = state.version
         facts = {
             "engine": self.engine,

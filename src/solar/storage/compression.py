@@ -20,9 +20,10 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from solar.arrays import AnyFloats, RowNumbers, Vectors
+from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.files import file_digest, regular
+from solar.storage.rows import Matrix
 
 Codes: TypeAlias = Any
 """A Faiss index."""
@@ -85,7 +86,7 @@ def stretches(kind: str, first: int, last: int) -> list[tuple[int, int]]:
     return [(start, min(start + size, last)) for start in range(first, last, size)]
 
 
-def train(kind: str, vectors: AnyFloats) -> Codes:
+def train(kind: str, vectors: Matrix) -> Codes:
     """Make empty codes for vectors (n, dim), n ≥ `LEAST`, from a sample of them."""
     faiss = import_module("faiss")
     rows, dim = vectors.shape
@@ -106,7 +107,7 @@ def train(kind: str, vectors: AnyFloats) -> Codes:
     return codes
 
 
-def write_part(codes: Codes, vectors: AnyFloats, path: Path) -> None:
+def write_part(codes: Codes, vectors: Matrix, path: Path) -> None:
     """Encode vectors with trained codes into a new file."""
     codes.reset()
     for first in range(0, len(vectors), _PIECE):

@@ -1,20 +1,17 @@
-"""The embedded engine: vectors in a memory-mapped file, Faiss codes, metadata in SQLite.
+"""The embedded engine: vectors in memory-mapped segments, Faiss codes, metadata in SQLite.
 
 ```
 photos.solar/
-  catalogue.sqlite    photos, their rows, and which of the files below count
-  vectors-1.f32       one row per photo; rows are only ever appended
-  sketch-1-0.faiss    with --compress: small codes of the first rows
-  local/              keypoints of photos that a search verified; may be deleted at any time
-  .lock               held by the one writer
+  catalogue.sqlite      photos, their rows, and which of the files below count
+  segments/3f2a….f32    vectors that were written at once, named by their SHA-256; never changed
+  codes/1-0.faiss       with --compress: small codes of the first rows
+  local/                keypoints of photos that a search verified; may be deleted at any time
+  .lock, .filling       held by the one writer, and by the one run that describes photos
 ```
 
-Bytes of the vectors file beyond the rows in the metadata do not count: a killed writer left them,
-and the next one writes over them.
-
-Vectors that are written at once form a block, whose checksum is in the metadata. A small file is
-checked whole before its first search; of a large one, each block when an answer first comes from
-it. `solar index check` reads everything.
+A segment counts once the catalogue names it. Others were left by a killed writer, and the next one
+deletes them. A small index is checked whole before its first search; of a large one, each segment
+when an answer first comes from it. `solar index check` reads everything.
 """
 
 from __future__ import annotations
@@ -22,39 +19,47 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from solar.arrays import AnyFloats, RowNumbers, Vectors
+from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.files import file_digest, regular, sync_folder
+from solar.files import LOCK, file_digest, locked, make_folder, sync_folder, unwritable
 from solar.images import Roots
-from solar.storage import compression, nearest
-from solar.storage.catalogue import Metadata
-from solar.storage.catalogue_view import CodesFile, DamageError, Version, View
-from solar.storage.catalogued_folder import FolderState, FolderStorage, FolderWriter, creating
+from solar.storage import compression, nearest, segments
+from solar.storage.catalogue import FILE, Metadata
+from solar.storage.catalogue_view import CodesFile, DamageError, Segment, Version, View
+from solar.storage.catalogued_folder import (
+    FolderState,
+    FolderStorage,
+    FolderWriter,
+    creating,
+    refuse_place,
+)
 from solar.storage.conditions import Where
-from solar.storage.nearest import DTYPES, mapped
-from solar.storage.protocol import validated
+from solar.storage.protocol import NoIndexError, Piece, validated
+from solar.storage.rows import DTYPES, Matrix, Rows, mapped
 from solar.storage.types import DescriptorSpec, Hit, Photo
 
 COMPRESSIONS = ("none", "fp16", *compression.KINDS)
 
-Block = tuple[int, int, str]
-"""First row, rows and SHA-256 of vectors that were written at once."""
+MOST_SEGMENTS = 512
+"""With more, the two smallest neighbours become one: each takes a file handle."""
 
+_CODES = "codes"
+_FILLING = ".filling"
 # Candidates that are ranked exactly: this many, or ten for every hit. Of 200,000 vectors around
 # those of photos 400 found 0.988 to 0.995 of the ten best, 600 found 0.993 and more.
 _CANDIDATES = 600
 # Paths remembered by row: to read and check them again takes 7 % of a compressed search among a
 # million vectors of 128 numbers, 1 % of an exact one.
 _KNOWN = 100_000
-_PIECE = 8192
 # Up to this many rows, or an eighth of the others, are searched exactly before they get codes.
 _TAIL = 8192
 # Bytes of vectors that are checked before the first search: 0.03 to 0.1 s.
@@ -79,10 +84,48 @@ def create(
     folder = Path(address)
     with creating(folder) as view:
         view.begin(spec, compress, roots or Roots())
-        suffix = ".f16" if compress == "fp16" else ".f32"
-        view.set_version(Version(vectors=f"vectors-1{suffix}"))
+        view.set_version(Version())
         Writer(folder, view, spec.dim, compress).add(batches)
     return FolderEngine(folder, spec, compress)
+
+
+def begin(
+    address: str | os.PathLike[str],
+    spec: DescriptorSpec,
+    roots: Roots | None = None,
+    *,
+    compress: str = "none",
+) -> FolderEngine:
+    """Start an index that a run fills, or open the one that a killed run has begun there.
+
+    An index without photos that was begun otherwise is begun again. A SolarError if it is finished.
+    """
+    refuse_compression(compress)
+    folder = Path(address)
+    refuse_place(folder)
+    make_folder(folder, FILE)
+    with Metadata(folder).writing(create=True) as view:
+        known = view.facts()
+        if known is not None and not view.unfinished():
+            raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
+        if known is None or not view.version().photos:
+            known = spec, compress
+            view.begin(spec, compress, roots or Roots(), unfinished=True)
+            view.set_version(Version())
+    return FolderEngine(folder, *known)
+
+
+def unfinished(address: str | os.PathLike[str]) -> bool:
+    """Whether a build was begun in a folder and is not finished."""
+    metadata = Metadata(Path(address))
+    try:
+        _ = metadata.facts
+        with metadata.reading() as view:
+            return view.unfinished()
+    except NoIndexError:
+        return False
+    finally:
+        metadata.close()
 
 
 def refuse_compression(compress: str) -> None:
@@ -101,11 +144,11 @@ def open_index(address: str | os.PathLike[str], metadata: Metadata | None = None
 
 @dataclass(frozen=True)
 class FolderVectors(FolderState):
-    """One committed version with its vectors mapped."""
+    """One committed version with its segments mapped."""
 
-    file: Path
-    vectors: AnyFloats
-    blocks: Sequence[Block]
+    segments: Sequence[Segment]
+    files: Sequence[Path]
+    vectors: Rows
     known: dict[int, str] = field(default_factory=dict)
 
     def paths(self, view: View, rows: set[int]) -> dict[int, str]:
@@ -124,81 +167,125 @@ class FolderVectors(FolderState):
         gone = _between(self.removed, first, last)
         return np.delete(np.arange(first, last), gone - first) if len(gone) else None
 
-    def refuse_short(self) -> None:
-        """A SolarError if the file was cut short since: reading the map would end the process."""
-        if len(self.vectors) and self.file.stat().st_size < self.vectors.nbytes:
-            raise SolarError(f"{self.file} is cut short: restore it or build it again.")
+    def holding(self, rows: Iterable[int]) -> list[int]:
+        """The numbers of the segments that some rows are in, ascending."""
+        firsts = [one.first for one in self.segments]
+        return sorted({bisect_right(firsts, row) - 1 for row in rows})
 
-    def damage(self, block: Block) -> str | None:
-        """A sentence if a block is not what was written."""
-        first, rows, digest = block
-        if hashlib.sha256(self.vectors[first : first + rows].data).hexdigest() == digest:
+    def refuse_short(self, numbers: Iterable[int]) -> None:
+        """A SolarError if a file was cut short since: reading the map would end the process."""
+        width = self.vectors.shape[1] * self.vectors.itemsize
+        for number in numbers:
+            if os.stat(self.files[number]).st_size < self.segments[number].rows * width:  # noqa: PTH116 (every search)
+                raise SolarError(
+                    f"{self.files[number]} is cut short: restore it or build it again."
+                )
+
+    def damage(self, number: int) -> str | None:
+        """A sentence if a segment is not what was written."""
+        part = self.vectors.parts[number]
+        if hashlib.sha256(part.data).hexdigest() == self.segments[number].sha256:
             return None
-        return (
-            f"{self.file} is damaged in rows {first} to {first + rows - 1}: restore it or build "
-            "the index again."
-        )
+        return f"{self.files[number]} is damaged: restore it or build the index again."
 
 
 class Writer(FolderWriter):
     """One change to an index of vectors."""
 
-    patterns = ("vectors-*", "sketch-*")
+    patterns = (f"{segments.FOLDER}/*", f"{_CODES}/*")
 
     def __init__(self, folder: Path, view: View, dim: int, compress: str) -> None:
+        self._suffix = suffix_of(compress)
+        self._segments = view.segments()
         super().__init__(folder, view)
         self._dim = dim
         self._kind = compress if compress in compression.KINDS else None
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Append photos and vectors; they replace older ones of the same path."""
-        version, given, replaced = self._version, 0, 0
-        rows = version.rows
-        with self._appending(version.vectors, rows) as file:
-            for batch in batches:
-                photos, vectors = validated(*batch, self._dim, self._folder)
-                self._append(file, vectors, rows)
-                replaced += self._view.put(photos, rows)
-                rows += len(photos)
-                given += len(batch[0])
-        photos_now = version.photos + rows - version.rows - replaced
-        self._commit(replace(version, rows=rows, photos=photos_now))
+        given, replaced, waiting = 0, 0, list[Vectors]()
+        rows = self._version.rows
+        for batch in batches:
+            photos, vectors = validated(*batch, self._dim, self._folder)
+            replaced += self._view.put(photos, rows)
+            rows += len(photos)
+            given += len(batch[0])
+            waiting.append(vectors)
+            if sum(part.nbytes for part in waiting) >= segments.SEGMENT_BYTES:
+                self._append(np.concatenate(waiting))
+                waiting.clear()
+        if waiting:
+            self._append(np.concatenate(waiting))
+        self._added(rows, replaced)
         return given
+
+    def fill(self, piece: Piece) -> None:
+        """Add what was described at once."""
+        rows = self._version.rows + len(piece.photos)
+        replaced = self._view.put(piece.photos, self._version.rows)
+        if isinstance(piece.vectors, str):
+            segments.accept(self._folder, piece.vectors, self._suffix)
+            self._take(piece.vectors, len(piece.photos))
+        else:
+            self._append(piece.vectors)
+        gone = self._view.drop(list(piece.skipped))  # what they showed before
+        if piece.skipped:
+            self._view.skip(piece.skipped)
+        self._added(rows, replaced + gone)
+
+    def _added(self, rows: int, replaced: int) -> None:
+        before = self._version
+        photos = before.photos + rows - before.rows - replaced
+        while len(self._segments) > MOST_SEGMENTS:
+            self._merge(segments.smallest_pair(self._segments))
+        self._commit(replace(before, rows=rows, photos=photos))
 
     def compact(self) -> None:
         """Rewrite the vectors without removed photos, and make new codes."""
-        version = replace(self._version, codes=())
-        if version.photos < version.rows:
-            old = mapped(self._folder / version.vectors, version.rows, self._dim)
+        version, few = replace(self._version, codes=()), self._per_segment()
+        if version.photos < version.rows or len(self._segments) > 2 + version.rows // few:
             present = np.delete(np.arange(version.rows), self._view.removed())
-            name = f"vectors-{version.number + 1}{Path(version.vectors).suffix}"
+            old = self._rows().select(present)
             self._view.renumber()
-            with self._appending(name, 0) as file:
-                for first in range(0, len(present), _PIECE):
-                    self._append(file, old[present[first : first + _PIECE]], first)
-            version = replace(version, vectors=name, rows=len(present))
+            self._segments = []
+            for first in range(0, len(old), few):
+                self._append(old[first : first + few])
+            version = replace(version, rows=len(old))
         self._commit(version)
 
+    def _per_segment(self) -> int:
+        return max(1, segments.SEGMENT_BYTES // (self._dim * DTYPES[self._suffix].itemsize))
+
     def _commit(self, version: Version) -> None:
+        self._view.set_segments(self._segments)
         super()._commit(self._with_codes(version))
 
-    @contextlib.contextmanager
-    def _appending(self, name: str, rows: int) -> Iterator[BinaryIO]:
-        """Open the vectors file after its committed rows; synced to disk at the end."""
-        path = self._folder / name
-        path.touch()
-        with regular(path).open("r+b") as file:
-            file.seek(rows * self._dim * DTYPES[path.suffix].itemsize)
-            file.truncate()
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        sync_folder(self._folder)
+    def _names(self) -> list[str]:
+        files = [segments.place(Path(), one.sha256, self._suffix) for one in self._segments]
+        return [*(file.as_posix() for file in files), *super()._names()]
 
-    def _append(self, file: BinaryIO, vectors: AnyFloats, first: int) -> None:
-        data = np.ascontiguousarray(vectors, DTYPES[Path(file.name).suffix])
-        file.write(data.data)
-        self._view.add_block(first, len(data), hashlib.sha256(data.data).hexdigest())
+    def _append(self, vectors: Matrix) -> None:
+        if len(vectors):
+            folder = segments.place(self._folder, "", self._suffix).parent
+            self._take(*segments.write(vectors, folder, self._suffix))
+
+    def _take(self, digest: str, rows: int) -> None:
+        first = sum(one.rows for one in self._segments[-1:])
+        first += self._segments[-1].first if self._segments else 0
+        self._segments.append(Segment(first, rows, digest))
+
+    def _merge(self, number: int) -> None:
+        """Make one segment of two neighbours; rows keep their numbers."""
+        one, other = self._segments[number : number + 2]
+        both = self._rows()[one.first : other.first + other.rows]
+        folder = segments.place(self._folder, "", self._suffix).parent
+        digest, rows = segments.write(both, folder, self._suffix)
+        self._segments[number : number + 2] = [Segment(one.first, rows, digest)]
+
+    def _rows(self) -> Rows:
+        files = (segments.place(self._folder, s.sha256, self._suffix) for s in self._segments)
+        pairs = zip(files, self._segments, strict=True)
+        return Rows([mapped(file, one.rows, self._dim) for file, one in pairs], self._dim)
 
     def _with_codes(self, version: Version) -> Version:
         """The version with codes for all rows, if enough rows are without."""
@@ -208,25 +295,34 @@ class Writer(FolderWriter):
         due = last - first > max(_TAIL, first // 8) if version.codes else last >= compression.LEAST
         if not due:
             return version
-        vectors = mapped(self._folder / version.vectors, last, self._dim)
+        vectors = self._rows()
         if version.codes:
             part = version.codes[0]
             codes = compression.read_part(self._folder / part.name, part.sha256)
         else:
             codes = compression.train(self._kind, vectors)
         parts = list(version.codes)
+        (self._folder / _CODES).mkdir(exist_ok=True)
         for start, end in compression.stretches(self._kind, first, last):
-            path = self._folder / f"sketch-{version.number + 1}-{len(parts)}.faiss"
+            path = self._folder / _CODES / f"{version.number + 1}-{len(parts)}.faiss"
             compression.write_part(codes, vectors[start:end], path)
-            parts.append(CodesFile(path.name, end - start, file_digest(path)))
+            name = path.relative_to(self._folder).as_posix()
+            parts.append(CodesFile(name, end - start, file_digest(path)))
+        sync_folder(self._folder / _CODES)
         sync_folder(self._folder)
         return replace(version, codes=tuple(parts))
+
+
+def suffix_of(compress: str) -> str:
+    """How the files of vectors end."""
+    return ".f16" if compress == "fp16" else ".f32"
 
 
 class FolderEngine(FolderStorage[FolderVectors]):
     """An index in a folder; see `solar.storage.protocol.Engine`."""
 
     engine = "embedded"
+    parts = (segments.FOLDER, _CODES)
 
     def __init__(
         self, folder: Path, spec: DescriptorSpec, compress: str, metadata: Metadata | None = None
@@ -234,7 +330,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         super().__init__(folder, spec, metadata)
         self.compress = compress
         self._codes: tuple[tuple[CodesFile, ...], compression.CompressedCodes] | None = None
-        self._sound: set[tuple[Path, Block]] = set()
+        self._sound: set[str] = set()
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim).
@@ -255,9 +351,10 @@ class FolderEngine(FolderStorage[FolderVectors]):
         with self._metadata.snapshot(self._state) as (view, state):
             found = view.find(paths)
             self._check(state, (row for row, _ in found))
+            vectors = state.vectors[[row for row, _ in found]].astype(np.float32)
             return {
-                photo.path: (photo, np.array(state.vectors[row], np.float32))
-                for row, photo in found
+                photo.path: (photo, vector)
+                for (_, photo), vector in zip(found, vectors, strict=True)
             }
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
@@ -272,6 +369,61 @@ class FolderEngine(FolderStorage[FolderVectors]):
         """Add photos or replace those of the same path: all or none."""
         with self._metadata.writing() as view:
             return self._writer(view).add(batches)
+
+    def fill(self, piece: Piece) -> None:
+        """Add what a run has described at once, and note what it could not describe."""
+        with self._metadata.writing(wait=True) as view:
+            self._writer(view).fill(piece)
+
+    @property
+    def incoming(self) -> tuple[Path, str]:
+        """The folder to which processes of a run write segments, and how their files end."""
+        return self.folder / segments.INCOMING, suffix_of(self.compress)
+
+    @contextlib.contextmanager
+    def filling(self) -> Iterator[None]:
+        """Held by the one run that describes photos; what killed runs have left is deleted."""
+        busy = f"Another run is adding photos to {self.folder}: try again when it is done."
+        with locked(self.folder / _FILLING, busy):
+            place = segments.place(self.folder, "", "").parent.parent / segments.INCOMING
+            try:
+                shutil.rmtree(place, ignore_errors=True)
+                place.mkdir(parents=True, exist_ok=True)
+                yield
+            except OSError as error:
+                raise unwritable(self.folder, error) from error
+            finally:
+                with contextlib.suppress(OSError):
+                    place.rmdir()
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a build has still to add photos."""
+        with self._metadata.reading() as view:
+            return view.unfinished()
+
+    def finish(self) -> None:
+        """Note that a build is complete."""
+        with self._metadata.writing(wait=True) as view:
+            view.set_unfinished(False)
+
+    def discard(self) -> None:
+        """Delete an index that was begun and holds no photo."""
+        self.close()
+        for part in self.parts:
+            shutil.rmtree(self.folder / part, ignore_errors=True)
+        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", _FILLING, LOCK):
+            (self.folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it holds other things
+            self.folder.rmdir()
+
+    def mapped(self) -> tuple[list[Photo], Rows]:
+        """All photos and their vectors, mapped, from one committed state, ascending by row."""
+        with self._metadata.snapshot(self._state) as (view, state):
+            found = [pair for batch in view.batches(4096) for pair in batch]
+            rows = np.array([row for row, _ in found], np.int64)
+            self._check(state, rows.tolist())
+            return [photo for _, photo in found], state.vectors.select(rows)
 
     def close(self) -> None:
         """Let go of files and connections."""
@@ -288,44 +440,45 @@ class FolderEngine(FolderStorage[FolderVectors]):
         return state
 
     def _load(self, view: View, version: Version) -> FolderVectors:
-        file = self.folder / version.vectors
-        vectors = mapped(file, version.rows, self.spec.dim)
-        blocks = view.blocks()
-        ends = [0, *(first + rows for first, rows, _ in blocks)]
-        if [first for first, _, _ in blocks] != ends[:-1] or ends[-1] != version.rows:
-            raise DamageError("the record of what was written has gaps")
-        return FolderVectors(version, view.roots(), view.removed(), file, vectors, blocks)
+        named, suffix = view.segments(), suffix_of(self.compress)
+        if sum(one.rows for one in named) != version.rows:
+            raise DamageError("the list of segments has gaps")
+        files = [segments.place(self.folder, one.sha256, suffix) for one in named]
+        pairs = zip(files, named, strict=True)
+        vectors = [mapped(file, one.rows, self.spec.dim) for file, one in pairs]
+        rows = Rows(vectors, self.spec.dim)
+        return FolderVectors(version, view.roots(), view.removed(), named, files, rows)
 
     def _state(self, view: View, version: Version) -> FolderVectors:
         state = super()._state(view, version)
-        state.refuse_short()
+        state.refuse_short(range(len(state.files)))
         return state
 
     def _check(self, state: FolderVectors, rows: Iterable[int]) -> None:
-        """Check the blocks of some rows, or all of a small file; a SolarError if damaged."""
+        """Check the segments of some rows, or all of a small index; a SolarError if damaged."""
+        small = state.vectors.nbytes <= _CHECKED_AT_ONCE
+        numbers = range(len(state.segments)) if small else state.holding(rows)
         with contextlib.suppress(FileNotFoundError):  # replaced: the old one stays mapped
-            state.refuse_short()
-        blocks = state.blocks
-        if state.vectors.nbytes > _CHECKED_AT_ONCE:
-            firsts = [first for first, _, _ in blocks]
-            blocks = [blocks[i] for i in sorted({bisect_right(firsts, row) - 1 for row in rows})]
-        for block in blocks:
-            if (state.file, block) not in self._sound:
-                if problem := state.damage(block):
+            state.refuse_short(numbers)
+        for number in numbers:
+            if (known := state.segments[number].sha256) not in self._sound:
+                if problem := state.damage(number):
                     raise SolarError(problem)
-                self._sound.add((state.file, block))
+                self._sound.add(known)
 
     def _facts(self, state: FolderVectors, files: Mapping[str, int]) -> dict[str, Any]:
         version = state.version
         return {
             "compress": self.compress,
+            "segments": len(state.segments),
             "bytes_of_vectors": state.vectors.nbytes,
             "bytes_of_codes": sum(files.get(part.name, 0) for part in version.codes),
             "rows_outside_codes": version.rows - version.coded_rows if version.codes else 0,
         }
 
     def _problems(self, view: View, state: FolderVectors) -> list[str]:
-        problems = [text for block in state.blocks if (text := state.damage(block))]
+        numbers = range(len(state.segments))
+        problems = [text for number in numbers if (text := state.damage(number))]
         codes = {part.name: part.sha256 for part in state.version.codes}
         return problems + self._damaged(codes, "run `solar index compact` to rebuild it")
 

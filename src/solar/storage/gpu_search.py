@@ -21,13 +21,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from solar.arrays import AnyFloats, Flags, RowNumbers, Vectors
+from solar.arrays import Flags, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.storage import nearest
 from solar.storage.catalogue import Metadata
 from solar.storage.catalogue_view import Version, View
 from solar.storage.conditions import Where
 from solar.storage.folder import FolderEngine, FolderVectors
+from solar.storage.rows import Matrix
 from solar.storage.types import Hit
 
 # Numbers and rows of a block. Its products with the queries of a turn take up to a gibibyte, and
@@ -65,7 +66,7 @@ class GpuVectors:
     def candidates(
         self,
         queries: Vectors,
-        vectors: AnyFloats,
+        vectors: Matrix,
         k: int,
         stamp: Sequence[Hashable],
         present: Flags | None = None,
@@ -100,7 +101,7 @@ class GpuVectors:
         with self._lock:
             self._release()
 
-    def _follow(self, vectors: AnyFloats, stamp: tuple[Hashable, ...]) -> None:
+    def _follow(self, vectors: Matrix, stamp: tuple[Hashable, ...]) -> None:
         both = min(len(stamp), len(self._stamp))
         if not both or stamp[:both] != self._stamp[:both]:
             self._release()
@@ -113,7 +114,7 @@ class GpuVectors:
             self._load_block(vectors)
         self._stamp = stamp
 
-    def _load_block(self, vectors: AnyFloats) -> None:
+    def _load_block(self, vectors: Matrix) -> None:
         """Fill up the last block, so that small additions make no small blocks, or add one."""
         dim = vectors.shape[1]
         most = min(max(_BLOCK // dim, 1), _ROWS)
@@ -148,9 +149,7 @@ class GpuVectors:
             yield first, products
             first += len(block)
 
-    def _best(
-        self, queries: Vectors, vectors: AnyFloats, k: int, present: Flags | None
-    ) -> RowNumbers:
+    def _best(self, queries: Vectors, vectors: Matrix, k: int, present: Flags | None) -> RowNumbers:
         keep, found = k + nearest.MARGIN, []
         for first, products in self._products(queries, len(vectors), present):
             values, places = products.topk(min(keep, products.shape[1]))
@@ -173,7 +172,7 @@ class GpuVectors:
         return rows
 
     def _best_above(
-        self, query: Vectors, floor: float, vectors: AnyFloats, k: int, present: Flags | None
+        self, query: Vectors, floor: float, vectors: Matrix, k: int, present: Flags | None
     ) -> RowNumbers:
         """The k best rows of a query (1, dim) among all whose products reach a floor."""
         best = np.empty(0, np.int64)
@@ -190,7 +189,7 @@ class GpuVectors:
     def _free(self) -> int:
         return sum(max(free_memory(device) - _RESERVE, 0) for device in self._devices)
 
-    def _too_small(self, vectors: AnyFloats) -> DeviceMemoryError:
+    def _too_small(self, vectors: Matrix) -> DeviceMemoryError:
         """Free the memory held, and say how much there is."""
         self._release()
         need, free = vectors.nbytes / 1e9, self._free() / 1e9
@@ -285,5 +284,4 @@ class GpuEngine(FolderEngine):
         elif len(state.removed):
             present = np.ones(len(state.vectors), np.bool_)
             present[state.removed] = False
-        stamp = (str(state.file), *state.blocks)
-        return on_gpu.candidates(queries, state.vectors, k, stamp, present)
+        return on_gpu.candidates(queries, state.vectors, k, state.segments, present)

@@ -1,4 +1,4 @@
-"""Exact k nearest rows of a large, memory-mapped array of vectors, read once from front to back.
+"""Exact k nearest rows of many memory-mapped vectors, read once from front to back.
 
 On 100,000 rows of 512 numbers, 70 queries and k = 100, one thread of an AMD EPYC takes 110 ms for
 the products alone and 126 ms for `scan`; partitioning all products at the end instead takes another
@@ -6,21 +6,15 @@ the products alone and 126 ms for `scan`; partitioning all products at the end i
 where they are float16: NumPy alone needs 130 ms to convert these to float32, PyTorch 14.
 """
 
-import mmap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from solar.arrays import AnyFloats, RowNumbers, Vectors
-from solar.errors import SolarError
-from solar.files import regular
-
-DTYPES: dict[str, np.dtype[np.floating[Any]]] = {".f32": np.dtype("<f4"), ".f16": np.dtype("<f2")}
-"""What vectors files hold, by their suffix."""
+from solar.storage.rows import Matrix, Rows, as_rows
 
 Multiply: TypeAlias = Callable[[AnyFloats, Vectors], object]
 """Multiplies rows (rows, dim) with fixed columns (dim, n), into (rows, n)."""
@@ -32,55 +26,44 @@ LARGE = 1 << 25
 _UNSURE = 1e-5
 
 
-def mapped(path: Path, rows: int, dim: int) -> AnyFloats:
-    """Map the first rows (rows, dim) of a vectors file; a SolarError if it is too short."""
-    dtype = DTYPES[path.suffix]
-    if rows == 0:
-        return np.empty((0, dim), dtype)
-    with regular(path).open("rb") as file:
-        try:
-            content = mmap.mmap(file.fileno(), rows * dim * dtype.itemsize, access=mmap.ACCESS_READ)
-        except ValueError as error:
-            raise SolarError(f"{path} is cut short: restore it or build it again.") from error
-    vectors: AnyFloats = np.frombuffer(content, dtype).reshape(rows, dim)
-    return vectors
-
-
-def with_own_rows(queries: Vectors, vectors: AnyFloats, rows: RowNumbers) -> Vectors:
+def with_own_rows(queries: Vectors, vectors: Matrix, rows: RowNumbers) -> Vectors:
     """The products (n, m) of each query (n, dim) with its own rows (n, m); -inf for row -1."""
-    if vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
+    if rows.max(initial=-1) >= len(vectors):  # Faiss does not check
+        raise IndexError(f"row {rows.max()} of {len(vectors)}")
+    whole = as_rows(vectors).whole
+    if whole is None or whole.dtype != np.float32 or not whole.flags.c_contiguous:
         pairs = zip(queries, rows, strict=True)
         products: Vectors = np.stack([np.asarray(vectors[own], np.float32) @ q for q, own in pairs])
         return np.where(rows < 0, -np.inf, products).astype(np.float32)
-    if rows.max(initial=-1) >= len(vectors):  # Faiss does not check
-        raise IndexError(f"row {rows.max()} of {len(vectors)}")
     faiss = import_module("faiss")
     queries, rows = np.ascontiguousarray(queries), np.ascontiguousarray(rows, np.int64)
     products = np.empty(rows.shape, np.float32)
     faiss.fvec_inner_products_by_idx(
-        *map(faiss.swig_ptr, (products, queries, vectors, rows)), vectors.shape[1], *rows.shape
+        *map(faiss.swig_ptr, (products, queries, whole, rows)), whole.shape[1], *rows.shape
     )
     return products
 
 
-def best_of(query: Vectors, vectors: AnyFloats, k: int) -> tuple[RowNumbers, Vectors]:
+def best_of(query: Vectors, vectors: Matrix, k: int) -> tuple[RowNumbers, Vectors]:
     """The rows with the k + `MARGIN` largest products with a query (dim,), ascending, and these.
 
     Rows that equal the last one may be added, or left out if float16.
     """
-    keep = k + MARGIN
+    keep, vectors = k + MARGIN, as_rows(vectors)
     query = np.ascontiguousarray(query)
-    products = np.empty(len(vectors), np.float32)
     half = vectors.dtype == np.float16
-    if half and vectors.flags.c_contiguous and (found := _best_of_half(query, vectors, k, keep)):
+    if half and (found := _best_of_halves(query, vectors, k, keep)):
         return found
-    if half or not vectors.flags.c_contiguous:
-        multiplication(vectors, query[:, None])(vectors, products[:, None])
-    else:
-        faiss = import_module("faiss")
-        faiss.fvec_inner_products_ny(
-            *map(faiss.swig_ptr, (products, query, vectors)), vectors.shape[1], len(vectors)
-        )
+    products = np.empty(len(vectors), np.float32)
+    for at, piece in vectors.pieces():
+        own = products[at : at + len(piece)]
+        if half or not piece.flags.c_contiguous:
+            multiplication(piece, query[:, None])(piece, own[:, None])
+        else:
+            faiss = import_module("faiss")
+            faiss.fvec_inner_products_ny(
+                *map(faiss.swig_ptr, (own, query, piece)), piece.shape[1], len(piece)
+            )
     spare = len(products) - keep
     if spare > 0:
         rows = np.flatnonzero(products >= np.partition(products, spare)[spare])
@@ -88,7 +71,7 @@ def best_of(query: Vectors, vectors: AnyFloats, k: int) -> tuple[RowNumbers, Vec
     return np.arange(len(products)), products
 
 
-def multiplication(vectors: AnyFloats, columns: Vectors) -> Multiply:
+def multiplication(vectors: Matrix, columns: Vectors) -> Multiply:
     """A function that multiplies rows of these vectors with columns (dim, n)."""
     if vectors.dtype != np.float16 or vectors.size < LARGE:
         return lambda piece, out: np.matmul(np.asarray(piece, np.float32), columns, out=out)
@@ -102,6 +85,20 @@ def multiplication(vectors: AnyFloats, columns: Vectors) -> Multiply:
         torch.mm(single, right, out=torch.from_numpy(out))
 
     return multiply
+
+
+def _best_of_halves(
+    query: Vectors, vectors: Rows, k: int, keep: int
+) -> tuple[RowNumbers, Vectors] | None:
+    """`best_of` of float16 rows by Faiss, piece by piece; None if it cannot tell."""
+    rows, products = list[RowNumbers](), list[Vectors]()
+    for at, piece in vectors.pieces():
+        found = _best_of_half(query, piece, k, keep) if piece.flags.c_contiguous else None
+        if found is None:
+            return None
+        rows.append(found[0] + at)
+        products.append(found[1])
+    return (np.concatenate(rows), np.concatenate(products)) if rows else None
 
 
 def _best_of_half(
@@ -148,7 +145,7 @@ may swap nearly equal rows."""
 
 def scan(
     queries: Vectors,
-    vectors: AnyFloats,
+    vectors: Matrix,
     k: int,
     selection: Selection = lambda first, last: None,
     start: int = 0,
@@ -159,11 +156,12 @@ def scan(
 
     Args:
         queries: (n, dim).
-        vectors: (rows, dim), in float32 or float16; memory-mapped is fine.
+        vectors: (rows, dim), in float32 or float16.
         k: Rows wanted per query; `rank_all` picks them from the answer.
         selection: The rows that may be found.
         start: The first row that may be found.
     """
+    vectors = as_rows(vectors)
     if len(queries) == 1 and vectors.size >= LARGE:
         return _scan_for_one(queries[0], vectors, k, selection, start)[None]
     found: list[RowNumbers] = []
@@ -182,7 +180,7 @@ def scan(
             elif len(rows) > (last - first) // 2:
                 best.offer(rows, _product(vectors[first:last], width, multiply)[rows - first])
             elif len(rows):
-                best.offer(rows, _product(vectors[rows], width, multiply))
+                best.offer(rows, _product(as_rows(vectors[rows]), width, multiply))
         found += best.rows()
     matrix = np.full((len(found), max(map(len, found), default=0)), -1, np.int64)
     for number, rows in enumerate(found):
@@ -191,7 +189,7 @@ def scan(
 
 
 def _scan_for_one(
-    query: Vectors, vectors: AnyFloats, k: int, selection: Selection, start: int
+    query: Vectors, vectors: Rows, k: int, selection: Selection, start: int
 ) -> RowNumbers:
     """`scan` for one query (dim,), by several threads."""
 
@@ -214,7 +212,7 @@ def _scan_for_one(
 
 
 def rank_all(
-    queries: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int
+    queries: Vectors, vectors: Matrix, rows: RowNumbers, k: int
 ) -> list[list[tuple[int, float]]]:
     """The k best rows and scores for each query (n, dim) among its own rows (n, m), equal by row.
 
@@ -230,7 +228,7 @@ def rank_all(
     return [ranked(query, vectors, own[own.searchsorted(0) :], k) for query, own in pairs]
 
 
-def ranked(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
+def ranked(query: Vectors, vectors: Matrix, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
     """The k best of ascending rows, by products in double precision, rounded to at most 1."""
     scores = (vectors[rows].astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
     scores = np.minimum(scores, 1)
@@ -238,10 +236,12 @@ def ranked(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list
     return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
 
-def _product(vectors: AnyFloats, width: int, multiply: Multiply) -> Vectors:
+def _product(vectors: Rows, width: int, multiply: Multiply) -> Vectors:
     scores = np.empty((len(vectors), width), np.float32)
-    for at in range(0, len(vectors), _PIECE):
-        multiply(vectors[at : at + _PIECE], scores[at : at + _PIECE])
+    for first, part in vectors.pieces():
+        for at in range(0, len(part), _PIECE):
+            piece = part[at : at + _PIECE]
+            multiply(piece, scores[first + at : first + at + len(piece)])
     return scores
 
 

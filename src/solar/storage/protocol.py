@@ -1,6 +1,9 @@
 """What every kind of storage does; `solar.index.index` chooses one by its address."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +12,7 @@ from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
 from solar.storage.conditions import Where
+from solar.storage.rows import Matrix
 from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
 
 _ROUNDED = 0.01  # numbers rounded to 16 or 8 bits change a norm by less
@@ -26,6 +30,21 @@ class NoVectorsError(SolarError, AttributeError):
             "This index compares local features (ASMK) and has no vectors for that: build one "
             "with `solar index build` instead."
         )
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a run has described at once.
+
+    Attributes:
+        photos: Photos that have a vector.
+        vectors: Their vectors (n, dim), or the SHA-256 of a segment that holds them.
+        skipped: Files that could not be described; a photo of that name in the index is removed.
+    """
+
+    photos: Sequence[Photo]
+    vectors: Matrix | str
+    skipped: Mapping[str, Skipped] = field(default_factory=dict)
 
 
 class Storage(Protocol):
@@ -82,8 +101,9 @@ class Engine(Storage, Protocol):
     """Unit vectors by the paths of photos; `solar.index.index.Index` is built on one.
 
     Scores are inner products, best first. The module of an engine has `create(address, spec,
-    batches, roots, **options)`, `open_index(address, **options)` and `index_name(address)`, and a
-    line in `ENGINES` of `solar.index.index`.
+    batches, roots, **options)`, `begin(address, spec, roots, **options)`, `unfinished(address)`,
+    `open_index(address, **options)` and `index_name(address)`, and a line in `ENGINES` of
+    `solar.index.index`.
     """
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
@@ -100,6 +120,32 @@ class Engine(Storage, Protocol):
 
         A SolarError if another process is writing, the disk is full, or vectors do not fit.
         """
+
+    def fill(self, piece: Piece) -> None:
+        """Add what a run has described at once, and note what it could not describe."""
+
+    @property
+    def incoming(self) -> tuple[Path, str] | None:
+        """The folder to which processes of a run write segments, and how their files end.
+
+        None if they must send vectors.
+        """
+
+    def filling(self) -> AbstractContextManager[None]:
+        """Held by the one run that describes photos; a SolarError if there is another."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a build has still to add photos."""
+
+    def finish(self) -> None:
+        """Note that a build is complete."""
+
+    def discard(self) -> None:
+        """Delete an index that was begun and holds no photo."""
+
+    def mapped(self) -> tuple[list[Photo], Matrix]:
+        """All photos and their vectors (n, dim), in the order of `batches`, mapped if possible."""
 
 
 def validated(

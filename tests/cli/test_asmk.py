@@ -51,7 +51,7 @@ def test_info_and_verify(home: Path) -> None:
         (("serve", "@photos.asmk", "--port", "0", "--writable"), "leave out --writable"),
         (("index", "build", "@photos", "-o", "@x", "--words", "9"), "--words needs --method asmk"),
         (
-            ("index", "build", "@photos", "-o", "@x", "--method", "asmk", "--model", "m"),
+            ("index", "build", "@photos", "-o", "@x", "--method", "asmk", "--model", "solar-r18"),
             "--model is for one embedding per photo",
         ),
         (

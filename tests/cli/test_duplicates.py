@@ -80,7 +80,7 @@ def test_files_that_cannot_be_read_are_listed(
         assert "1 photo, skipped 1\n  torn.png: it is empty: get a complete copy" in told.err
         assert told.out.endswith(f"→ {name}.json\n")  # no index, so nothing to serve
     with pytest.raises(SolarError, match="photos"):
-        run("photos", "--new", "--model", "no-such-model")
+        run("photos", "--new", "--model", "solar-r18")
 
 
 def test_paths_are_printed_for_other_tools(

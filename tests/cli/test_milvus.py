@@ -74,10 +74,10 @@ def test_a_server_that_does_not_answer_is_told_before_any_photo_is_described(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"milvus://127.0.0.1:{free.getsockname()[1]}/photos?timeout=1"
-    done = solar("index", "build", tmp_path / "photos", "-o", address, "--model", "x", expect=2)
+    done = solar("index", "build", tmp_path / "photos", "-o", address, expect=2)
     assert "No Milvus server answers" in done.stderr
 
 
 def test_compress_is_refused_for_a_collection(tmp_path: Path) -> None:
-    arguments = ("-o", "milvus://127.0.0.1:1/photos", "--model", "x", "--compress", "pq")
+    arguments = ("-o", "milvus://127.0.0.1:1/photos", "--model", "solar-r18", "--compress", "pq")
     assert "?index=" in solar("index", "build", tmp_path, *arguments, expect=2).stderr

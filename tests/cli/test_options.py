@@ -1,12 +1,17 @@
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from solar.cli import app
 from solar.cli.options import known_device
 from solar.errors import SolarError
+from solar.index import Index
 from solar.models import PatchNet, save
+from solar.storage.types import DescriptorSpec
 from solar.training.shared_recipe import Recipe
 
 COMPUTING = {
@@ -32,14 +37,43 @@ def test_a_device_that_is_not_there_is_told_before_any_work(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SolarError) as told:
-        app([command, *COMPUTING[command], "--device", "cuda"], standalone_mode=False)
-    assert str(told.value) == "This machine has no CUDA device: choose cpu."
-    with pytest.raises(
-        SolarError, match=r"^This machine has no device 'gpu': choose cpu or cuda\.$"
-    ):
-        app([command, *COMPUTING[command], "--device", "gpu"], standalone_mode=False)
+    for device in ("cuda", "gpu"):
+        with pytest.raises(SolarError, match=f"(?i){device}.*choose cpu"):
+            app([command, *COMPUTING[command], "--device", device], standalone_mode=False)
     assert not list(tmp_path.iterdir())
+
+
+def refused_without_torch(*arguments: str) -> str:
+    """What a command that fails says, where importing torch would be noticed."""
+    code = (
+        "import sys; from solar.cli import main\n"
+        "try: main()\n"
+        "finally: assert 'torch' not in sys.modules, 'torch was imported'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert "torch was imported" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("command", ["describe", "attention", "evaluate"])
+def test_an_unknown_model_is_refused_at_once(command: str) -> None:
+    said = refused_without_torch(command, *COMPUTING[command], "--model", "solr-r18")
+    assert "solr-r18" in said
+    assert "solar-r18" in said  # a name like it
+
+
+@pytest.mark.skipif("+cpu" not in torch.__version__, reason="asks how many GPUs there are")
+def test_a_gpu_is_refused_at_once_where_torch_knows_none() -> None:
+    assert "cuda:1" in refused_without_torch("evaluate", "photos", "--device", "cuda:1")
+
+
+def test_a_text_is_refused_at_once_where_the_model_reads_none(tmp_path: Path) -> None:
+    Index.create(
+        tmp_path / "a.solar", np.eye(2, 4), ["a.jpg", "b.jpg"], spec=DescriptorSpec(4, "solar-r18")
+    )
+    said = refused_without_torch("search", str(tmp_path / "a.solar"), "--text", "a red door")
+    assert "solar-r18 has no text encoder" in said
 
 
 def test_a_gpu_may_be_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

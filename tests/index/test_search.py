@@ -99,3 +99,15 @@ def test_a_photo_is_left_out_by_the_path_it_is_known_to_have(index: Index) -> No
     found = index.search(Part(vector, path="b/0.jpg"), 12)
     assert sorted(paths(found)) == [path for path in PHOTOS if path != "b/0.jpg"]
     assert len(index.search(Part(vector, path="unknown.jpg"), 12)) == 12
+
+
+@pytest.mark.parametrize("k", ["5", 0, -1, 2.5, None])
+def test_a_number_of_results_that_is_none_is_one_sentence(index: Index, k: Any) -> None:
+    with pytest.raises(SolarError, match=rf"\bk\b.*{k}"):
+        index.search("a/0.jpg", k)
+    with pytest.raises(SolarError, match=rf"\bk\b.*{k}"):
+        index.search_vectors(np.eye(1, 8), k)
+
+
+def test_numbers_of_numpy_are_numbers(index: Index) -> None:
+    assert len(index.search("a/0.jpg", np.int64(3), rerank=None)) == 3

@@ -41,6 +41,7 @@ def test_conditions_pass_through_and_nothing_is_no_condition() -> None:
     condition = Condition("tag", "=", "a = b")
     assert parse_where([condition]) == (condition,)
     assert parse_where("tag=a = b") == (condition,)
+    assert parse_where({"tag": "a = b"}) == (condition,)
     assert parse_where(None) == ()
 
 
@@ -54,3 +55,8 @@ def test_conditions_pass_through_and_nothing_is_no_condition() -> None:
 def test_a_condition_that_makes_no_sense_is_one_sentence(text: str) -> None:
     with pytest.raises(SolarError, match="understood"):
         parse_where(text)
+
+
+def test_what_is_no_text_is_one_sentence() -> None:
+    with pytest.raises(SolarError, match="2019"):
+        parse_where([2019])  # type: ignore[list-item]

@@ -5,6 +5,8 @@
 
 import inspect
 import os
+import re
+import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from copy import copy
 from dataclasses import fields
@@ -24,10 +26,29 @@ if TYPE_CHECKING:
 def known_device(device: str | None) -> str | None:
     """Return a device; a SolarError if this machine does not have it."""
     if device not in (None, "cpu"):
+        from importlib.metadata import version
+
+        from solar.errors import SolarError
+
+        # Importing torch to ask it takes seconds.
+        if "torch" not in sys.modules and "+cpu" in version("torch") and device[:4] == "cuda":
+            raise SolarError(
+                f"--device {device} needs a PyTorch with CUDA, and this one computes on the CPU "
+                "only: choose cpu, or install another."
+            )
         from solar.models.inference import checked_device
 
         checked_device(device)
     return device
+
+
+def known_model(model: str | None) -> str | None:
+    """Return a model; a SolarError if it is a name that no model has. Needs no torch."""
+    if model is not None and re.fullmatch(r"[\w-]+", model) and not Path(model).exists():
+        from solar.models import zoo
+
+        zoo.find(model)
+    return model
 
 
 def existing_folder(photos: Path | None) -> Path | None:
@@ -113,6 +134,7 @@ Model = Annotated[
     typer.Option(
         help="Model for the embeddings: a name from `solar models`, a .safetensors or a published "
         f".pth; default: {DEFAULT}, or for an index its own.",
+        callback=known_model,
         autocompletion=photo_models,
     ),
 ]

@@ -11,6 +11,7 @@ and ignored colour profiles are the same here; three things differ:
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
 import numpy as np
@@ -148,10 +149,9 @@ def check_visible(
     """
     side = min(width, height)
     if side < LEAST_SIDE or int(side * min(scales, default=1)) < least:
-        name = path_name(source)
-        of = f" of {name}" if name else ""
         raise ImageError(
-            f"Only {width} × {height} pixels are left{of}: there is too little to see."
+            f"{path_name(source) or 'The photo'} has {width} × {height} pixels to describe, and "
+            f"needs at least {max(LEAST_SIDE, ceil(least / min(scales, default=1)))} per side."
         )
 
 

@@ -35,6 +35,7 @@ from solar.index.sources import (
     spec_of,
     working_folder,
 )
+from solar.models import zoo
 from solar.ranking.query import Words, as_vector, mean_vector
 from solar.storage.conditions import Where, parse_where
 from solar.storage.protocol import Engine, NoVectorsError
@@ -235,6 +236,9 @@ class Index(PhotoIndex):
         parts = self.query_parts(query, box)
         words = [part.photo.text for part in parts if isinstance(part.photo, Words)]
         photos = [part for part in parts if not isinstance(part.photo, Words)]
+        model = self._given or self.spec.model
+        if words and isinstance(model, str) and zoo.is_name(model):  # known without loading it
+            raise zoo.no_text_side(model, joint=False)
         vectors = [self._describe_one(part.photo, part.box) for part in photos]
         return mean_vector(vectors, list(self.model.describe_text(words)) if words else [])
 

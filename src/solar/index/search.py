@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Conditions: TypeAlias = str | Sequence[str | Condition] | None
+Conditions: TypeAlias = str | Sequence[str | Condition] | Mapping[str, str] | None
 
 BY_NAME = "name:"
 """Before a text that names an indexed photo, even if a file is called the same."""
@@ -95,8 +95,8 @@ class SearchSettings:
     min_probability: float | None = None
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise SolarError(f"k must be 1 or more, not {self.k}.")
+        if not isinstance(self.k, int | np.integer) or self.k < 1:
+            raise SolarError(f"k must be a whole number of 1 or more, not {self.k!r}.")
 
 
 class Searchable(ABC):

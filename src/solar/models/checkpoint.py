@@ -59,7 +59,7 @@ def load(
         source: A name that `solar models` lists (bundled, or downloaded once), a `.safetensors`
             of ours, a published `.pth`, a folder that `save_folder` has written or that has the
             `config.json` and `model.safetensors` of a backbone of `transformers`, or such a folder
-            on the model hub, "hf://org/name". Nothing in a file is ever executed.
+            on the model hub, "hf:org/name". Nothing in a file is ever executed.
         device: "cpu" or "cuda". Default: the first CUDA device where there is one, otherwise the
             CPU.
 

@@ -18,7 +18,8 @@ from solar.images.opening import photo_list
 from solar.models.hub.mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.models.retrieval_config import TOKENS, RetrievalConfig
-from solar.models.text_side import TextSide, no_text_side
+from solar.models.text_side import TextSide
+from solar.models.zoo import no_text_side
 from solar.nn import BACKBONES, POOLINGS, Backbone, GeM, Regional, l2_normalize
 from solar.nn.backbones.backbone import resize
 from solar.nn.backbones.transformers import TransformersBackbone

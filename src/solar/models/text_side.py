@@ -94,17 +94,3 @@ class TextSide:
             length=length,
         )
         return tokenizer, bool(told.get("do_lower_case"))
-
-
-def no_text_side(source: str | None, *, joint: bool) -> SolarError:
-    """The error for a text query; `joint`: this is the image side of a model with a text side."""
-    name = source or "This network"
-    if joint:
-        return SolarError(
-            f"{name} contains only the image encoder, like all files that solar writes: for text "
-            "search, use the model that it was made from."
-        )
-    return SolarError(
-        f"{name} has no text encoder: for text search, build an index with a model that has one, "
-        "such as hf:google/siglip2-base-patch16-224."
-    )

@@ -123,6 +123,11 @@ def find(name: str) -> NamedModel:
     raise SolarError(f'There is no model called "{name}"{perhaps}; "solar models" lists them all.')
 
 
+def is_name(name: str) -> bool:
+    """Whether `find` knows this name."""
+    return name.casefold() in _names()
+
+
 def path_of(entry: NamedModel) -> Path:
     """The file, which may have to be downloaded yet."""
     return (weights.FOLDER if entry.bundled else cache_directory()) / entry.file
@@ -157,6 +162,20 @@ def obtain(name: str, *, progress: bool = True) -> Path:
             f"and put it at {path_of(entry)}."
         )
     return fetch(entry.urls, path_of(entry), entry.sha256, progress=progress)
+
+
+def no_text_side(source: str | None, *, joint: bool) -> SolarError:
+    """The error for a text query; `joint`: this is the image side of a model with a text side."""
+    name = source or "This network"
+    if joint:
+        return SolarError(
+            f"{name} contains only the image encoder, like all files that solar writes: for text "
+            "search, use the model that it was made from."
+        )
+    return SolarError(
+        f"{name} has no text encoder: for text search, build an index with a model that has one, "
+        "such as hf:google/siglip2-base-patch16-224."
+    )
 
 
 def _bundled(name: str) -> NamedModel:

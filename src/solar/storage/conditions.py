@@ -1,7 +1,7 @@
 """Conditions that photos must satisfy to be found, and how they are written."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -46,18 +46,23 @@ Where: TypeAlias = tuple[Condition, ...]
 """Conditions that must all hold."""
 
 
-def parse_where(conditions: str | Iterable[str | Condition] | None) -> Where:
+def parse_where(
+    conditions: str | Iterable[str | Condition] | Mapping[str, str] | None,
+) -> Where:
     """Read conditions: `tag=night`, `path=rome/`, `width>=1024`, `taken<2019-07`, or a distance.
 
     That is `near=48.858,2.294,500m`: degrees north, degrees east, and metres or kilometres (`2km`).
+    `{"tag": "night"}` is the same as `tag=night`.
     """
     if isinstance(conditions, str):
         conditions = [conditions]
+    elif isinstance(conditions, Mapping):
+        conditions = [f"{field}={value}" for field, value in conditions.items()]
     return tuple(c if isinstance(c, Condition) else _parse(c) for c in conditions or ())
 
 
 def _parse(text: str) -> Condition:
-    found = _CONDITION.fullmatch(text) if is_text(text) else None
+    found = _CONDITION.fullmatch(text) if isinstance(text, str) and is_text(text) else None
     match found.groups() if found else ():
         case ("tag" | "path" as name, "=", str(value)) if value:
             return Condition(name, "=", value)

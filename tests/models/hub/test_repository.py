@@ -142,7 +142,7 @@ def test_fetches_what_is_needed_and_nothing_else(
         ("hf:org/altered-settings", "(config.json) is damaged: delete it to download it again."),
         ("hf:org/nothing", "There is no repository org/nothing at http://127.0.0.1"),
         ("hf://org/plain@v2", 'org/plain has no revision "v2"'),
-        ("hf://a/b/c", '"a/b/c" cannot be the name of a repository: write hf://org/name.'),
+        ("hf://a/b/c", '"a/b/c" cannot be the name of a repository: write hf:org/name.'),
     ],
 )
 def test_every_failure_is_a_sentence(name: str, complaint: str, answers: dict[str, str]) -> None:
@@ -226,7 +226,7 @@ def test_a_network_is_published_and_loaded_again(server: Hub, tmp_path: Path) ->
     said = child(PUBLISH, server=server.address, home=tmp_path, HF_TOKEN=server.token)
     assert said.splitlines()[-4:] == [
         f"{server.address}/org/new",
-        "hf://org/new True",
+        "hf:org/new True",
         "True",
         "org/new holds a PatchNet, not a RetrievalNet.",
     ]
@@ -238,7 +238,7 @@ def test_a_network_is_published_and_loaded_again(server: Hub, tmp_path: Path) ->
         "README.md",
     }
     card = files["README.md"].decode()
-    assert 'solar.load("hf://org/new")' in card
+    assert 'solar.load("hf:org/new")' in card
     assert "license: unknown" in card, "The card that is there may have been edited: it is kept."
 
 

@@ -152,7 +152,7 @@ def _base(model: Model) -> str | None:
 
 def _text(model: Model, name: str, hosted: bool, known: zoo.NamedModel | None) -> str:
     what = "photos" if isinstance(model, RetrievalNet) else "32×32 patches"
-    source = f"hf://{name}" if hosted else name
+    source = f"hf:{name}" if hosted else name
     told = "Nothing is recorded about its training data, licence and results."
     if known is not None:
         told = f"{known.name}, trained on {known.trained_on}. Licence: {known.licence}."

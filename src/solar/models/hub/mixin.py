@@ -27,11 +27,11 @@ class HubMixin:
         """
         name = str(source)
         if isinstance(source, str) and _REPOSITORY.fullmatch(name) and not Path(name).exists():
-            name = f"hf://{name}"
+            name = f"hf:{name}"
         if revision is not None:
             if not hub.is_hub_name(name):
                 raise SolarError(f"{source} is not on the hub, and has no revisions.")
-            name = f"hf://{hub.split_name(name)[0]}@{revision}"
+            name = f"hf:{hub.split_name(name)[0]}@{revision}"
         model = _package().load(name, device=device)
         if not isinstance(model, cls):
             raise SolarError(f"{source} holds a {type(model).__name__}, not a {cls.__name__}.")

@@ -38,7 +38,7 @@ _CLIENT = "solar-retrieval"  # sent to the hub as the user agent
 
 
 def is_hub_name(source: object) -> bool:
-    """Whether this names a repository on the hub: `hf:org/name`, `hf://org/name@revision`."""
+    """Whether this names a repository on the hub: `hf:org/name`, `hf:org/name@revision`."""
     return isinstance(source, str) and source.startswith("hf:")
 
 
@@ -154,7 +154,7 @@ def publish(
 
     Args:
         folder: As `save_folder` writes it.
-        name: `org/name`, with or without `hf://`.
+        name: `org/name`, with or without `hf:`.
         revision: An existing branch. Default: "main".
         private: Whether a new repository is private. Default: the owner's settings.
         message: Of the commit.
@@ -179,7 +179,7 @@ def publish(
 
 
 def split_name(name: str, revision: str | None = None) -> tuple[str, str | None]:
-    """The repository and the revision, if any, of a name such as hf://org/name@revision."""
+    """The repository and the revision, if any, of a name such as hf:org/name@revision."""
     repository, _, named = name.removeprefix("hf:").removeprefix("//").partition("@")
     return repository, revision or named or None
 
@@ -212,7 +212,7 @@ def _sentence(error: Exception, repository: str, revision: str | None) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     match error:
         case errors.HFValidationError():
-            return f'"{repository}" cannot be the name of a repository: write hf://org/name.'
+            return f'"{repository}" cannot be the name of a repository: write hf:org/name.'
         case errors.GatedRepoError():
             return (
                 f"{repository} is gated: ask for access at {page}, then log in with "

@@ -46,6 +46,19 @@ def test_without_a_terminal_there_is_a_line_every_five_seconds_and_one_at_the_en
     ]
 
 
+def test_the_time_left_does_not_swing_with_the_batches(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with photo_progress() as shown:
+        for batch in range(40):  # of small photos, then of large ones: 2.1 photos/s on average
+            shown("Describing", 32 * batch, 2000)
+            clock.now += 5 if batch % 6 < 3 else 25
+    lines = capsys.readouterr().err.splitlines()
+    speeds = [float(line.split(", ")[1].split()[0]) for line in lines if " left" in line]
+    settled = speeds[len(speeds) // 2 :]
+    assert max(settled) < 1.3 * min(settled)
+
+
 def test_what_is_done_within_five_seconds_is_not_told(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:

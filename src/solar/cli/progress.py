@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Seconds between two lines without a terminal.
 _EVERY = 5
+# Seconds that a speed is averaged over: photos arrive in batches, large and small ones in turn.
+_PERIOD = 300
 
 
 class StepBars:
@@ -113,6 +115,7 @@ class _Bars(Progress):
             TimeRemainingColumn(),
             console=console,
             transient=True,
+            speed_estimate_period=_PERIOD,
             disable=not console.is_terminal,
         )
         self._said: dict[TaskID, tuple[float, str]] = {}  # when, and what count

@@ -37,9 +37,9 @@ HINTS = {
     "`solar index build` skip such photos and list them at the end.",
     "is HEIC: pip install": "Support for HEIC is installed with solar if there is a wheel for "
     "your system.",
-    "is a camera's RAW file": "RAW files contain sensor data, which every program develops "
-    "differently. The camera's software exports JPEG, often for many files at once.",
-    "pixels are left": "A photo must have 8 pixels on its shorter side after downscaling: raise "
+    "is a camera's RAW file": "solar reads the JPEG preview in a RAW file, if there is one of "
+    "512 pixels or more. The camera's software exports JPEG, often for many files at once.",
+    "pixels to describe": "A photo must have 8 pixels on its shorter side after downscaling: raise "
     "`--size` for very long photos, or choose a larger box.",
     "is an address: download": "solar reads files and never fetches photos itself.",
     "claims … x … pixels": "A small file may claim to be a huge picture, to fill the memory of the "

@@ -17,7 +17,7 @@ from solar.describe.device_decoding import DeviceImage, jpeg_engine
 from solar.describe.pipeline import ExtractionJob, stack
 from solar.describe.settings import Settings
 from solar.errors import SolarError
-from solar.images import DecodedImage, Photos, find_photos
+from solar.images import DecodedImage, find_photos
 from solar.models import RetrievalNet
 
 HERE = Throughput(decoders=2, batch=4)
@@ -199,19 +199,6 @@ def test_no_more_files_are_read_ahead_than_asked_for(
     finally:
         module.GROUP = module_group
         stream.close()
-
-
-def test_a_raw_file_is_refused_by_its_name_as_ever(
-    mixed: Path, tiny: RetrievalNet, tmp_path: Path, engine: StandIn
-) -> None:
-    (tmp_path / "a.CR2").write_bytes((mixed / "0a.jpg").read_bytes())
-    photos = Photos.in_folder(tmp_path, ["a.CR2"])
-    job = ExtractionJob(photos, Settings.of(tiny), {}, HERE)
-    run = module.DeviceDecoding(
-        photos, lambda _, data: job.settings.plan(data), job.decode, engine, torch.device("cpu"), 1
-    )
-    [(_, why, _)] = run.stream([0], 1)
-    assert "RAW" in str(why)
 
 
 def test_a_model_that_wants_squares_is_left_to_pillow(tiny: RetrievalNet, engine: StandIn) -> None:

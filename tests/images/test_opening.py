@@ -14,7 +14,7 @@ from PIL import Image
 
 from solar.images import RAW_SUFFIXES, ImageError, image_size, load, read_image
 from solar.images.opening import is_photo
-from solar.images.scan import SUFFIXES
+from solar.images.scan import SUFFIXES, VIDEO_SUFFIXES
 
 UNIX = pytest.mark.skipif(sys.platform == "win32", reason="has no pipes in the file system")
 PIXELS = np.random.default_rng(0).integers(0, 256, (12, 16, 3), np.uint8)
@@ -92,7 +92,7 @@ RAW = {
 
 
 @pytest.mark.parametrize("kind", RAW)
-def test_bytes_of_a_raw_file_are_refused(kind):
+def test_a_raw_file_without_a_preview_is_refused(kind):
     for read in (read_image, image_size):
         with pytest.raises(ImageError, match="RAW"):
             read(RAW[kind])
@@ -104,11 +104,11 @@ def test_other_tiffs_are_no_raw_files():
     assert read_image(tiff((254, 4, 1, 1))).size == (4, 2)  # a lone thumbnail
 
 
-@pytest.mark.parametrize("suffix", [*sorted(RAW_SUFFIXES), ".NEF"])
-def test_a_raw_file_is_known_by_its_name(suffix, tmp_path):
-    path = tmp_path / f"photo{suffix}"
-    path.write_bytes(tiff())  # which Pillow could open
-    with pytest.raises(ImageError, match=rf"photo\{suffix} .*RAW"):
+@pytest.mark.parametrize("suffix", sorted(VIDEO_SUFFIXES))
+def test_a_video_is_known_by_its_name(suffix, tmp_path):
+    path = tmp_path / f"film{suffix.upper()}"
+    path.write_bytes(bytes(9))
+    with pytest.raises(ImageError, match=rf"(?i)film\{suffix} .*video"):
         load(path, 64)
 
 
@@ -117,9 +117,10 @@ def test_a_missing_raw_file_is_missing(tmp_path):
         load(tmp_path / "photo.nef", 64)
 
 
-def test_raw_suffixes_are_no_photo_suffixes():
-    assert not RAW_SUFFIXES & SUFFIXES
-    assert all(suffix == suffix.lower() for suffix in RAW_SUFFIXES | SUFFIXES)
+def test_a_suffix_says_one_thing():
+    kinds = (SUFFIXES, RAW_SUFFIXES, VIDEO_SUFFIXES)
+    assert len(frozenset.union(*kinds)) == sum(map(len, kinds))
+    assert all(suffix == suffix.lower() for kind in kinds for suffix in kind)
 
 
 # --- paths and addresses ----------------------------------------------------------------------

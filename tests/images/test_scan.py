@@ -102,13 +102,12 @@ def test_names_that_are_not_utf8_are_skipped(tmp_path: Path) -> None:
     assert found.skipped == {"caf\udce9.jpg": why, "f\udcfc/": why}
 
 
-def test_raw_files_are_skipped_by_kind(tmp_path: Path) -> None:
-    fill(tmp_path, "a.NEF", "b.cr2", "c.jpg")
-    skipped = scan_folder(tmp_path).skipped
-    assert skipped == {
-        "a.NEF": "it is a RAW file (.nef): export it as JPEG",
-        "b.cr2": "it is a RAW file (.cr2): export it as JPEG",
-    }
+def test_videos_are_skipped_and_raw_files_are_photos(tmp_path: Path) -> None:
+    fill(tmp_path, "a.NEF", "b.mp4", "c.MOV", "d.jpg")
+    found = scan_folder(tmp_path)
+    assert [one.below for one in found.found] == ["a.NEF", "d.jpg"]
+    assert sorted(found.skipped) == ["b.mp4", "c.MOV"]
+    assert all("video" in reason for reason in found.skipped.values())
 
 
 @pytest.fixture
@@ -150,19 +149,19 @@ def test_folders_that_are_told_are_not_entered(
 
 
 def test_a_list_names_photos_that_may_be_missing_or_none(tmp_path: Path) -> None:
-    fill(tmp_path, "a.jpg", "camera.nef")
+    fill(tmp_path, "a.jpg", "film.avi")
     os.mkfifo(tmp_path / "pipe.jpg")
-    entries = "a.jpg\n# a remark\n\n gone.jpg \npipe.jpg\ncamera.nef\n"
+    entries = "a.jpg\n# a remark\n\n gone.jpg \npipe.jpg\nfilm.avi\n"
     (tmp_path / "list.txt").write_text(entries)
     found = scan(tmp_path / "list.txt")
     assert [(one.below, one.bytes) for one in found.found] == [("a.jpg", 5), ("gone.jpg", -1)]
     assert "pipe" in found.skipped["pipe.jpg"]
-    assert "RAW" in found.skipped["camera.nef"]
+    assert "video" in found.skipped["film.avi"]
 
 
 def test_members_of_a_shard_are_photos_by_name_and_kind(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "s.tar", "w") as shard:
-        for name in ("v/a.jpg", "b.NEF", "readme.md", "caf\udce9.jpg"):
+        for name in ("v/a.jpg", "b.MP4", "readme.md", "caf\udce9.jpg"):
             member = tarfile.TarInfo(name)
             member.size = 3
             shard.addfile(member, io.BytesIO(b"abc"))
@@ -172,7 +171,7 @@ def test_members_of_a_shard_are_photos_by_name_and_kind(tmp_path: Path) -> None:
     found = scan(tmp_path / "s.tar")
     assert [(one.below, one.bytes) for one in found.found] == [("v/a.jpg", 3)]
     assert found.found[0].modified == (tmp_path / "s.tar").stat().st_mtime_ns
-    assert found.skipped.keys() == {"b.NEF", "caf\udce9.jpg"}
+    assert found.skipped.keys() == {"b.MP4", "caf\udce9.jpg"}
 
 
 def test_one_photo_is_a_source_of_its_own(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from solar.describe.prefetch import ahead, prefetched
 from solar.errors import SolarError
-from solar.images import RAW_SUFFIXES, DecodedImage, Photos, Stamp
+from solar.images import DecodedImage, Photos, Stamp
 from solar.images.gpu import Reduction
 
 JpegEngine = Callable[[list[Tensor]], list[Tensor]]
@@ -110,9 +109,6 @@ class DeviceDecoding:
     def _read(self, number: int) -> _Encoded | Decoded:
         """Read a file for the device, or decode it by Pillow here in a thread."""
         stamp = None
-        place = self.photos.places[number]
-        if isinstance(place, Path) and place.suffix.lower() in RAW_SUFFIXES:
-            return self.by_pillow(number, None)  # which refuses it by its name
         try:
             content = self.photos.content(number, LARGEST_FILE)
             if content is not None:

@@ -22,6 +22,7 @@ from solar.errors import SolarError
 from solar.images.boxes import Box, crop, pixel_box
 from solar.images.exif import orientation_of, stored_box, turned, upright_size
 from solar.images.opening import ImageError, Source, eight_bits, name_of, opened, path_name
+from solar.images.raw import FORMAT as RAW
 from solar.images.resize import REDUCING_GAP, Square, query_size, thumbnail, thumbnail_size
 
 MAX_PIXELS = 178_956_970
@@ -53,8 +54,9 @@ def read_image(
 ) -> Image.Image:
     """Read a whole photo.
 
-    JPEG, PNG, WebP, TIFF, GIF (first frame), HEIC, AVIF and others that Pillow decodes. Alpha is
-    dropped, not blended, as in the published code.
+    JPEG, PNG, WebP, TIFF, GIF (first frame), HEIC, AVIF and others that Pillow decodes; of a
+    camera's RAW file the JPEG preview in it. Alpha is dropped, not blended, as in the published
+    code.
 
     Args:
         source: See `Source`. An image is not changed.
@@ -66,7 +68,7 @@ def read_image(
         An RGB image; ``source`` itself if it is an upright RGB image already.
 
     Raises:
-        ImageError: There is no such file, it is no photo (or a RAW file), is damaged or cut short,
+        ImageError: There is no such file, it is no photo, is damaged or cut short,
             larger than ``max_pixels``, stores 32-bit samples, or a tensor has values out of range.
     """
     with opened(source) as image:
@@ -113,7 +115,7 @@ def load(
     with opened(source) as image:
         _check_pixels(image, source, max_pixels)
         # Scaling reconfigures the opened file, so never one that belongs to the caller.
-        scalable = image.format in ("JPEG", "MPO") and not isinstance(source, Image.Image)
+        scalable = image.format in ("JPEG", "MPO", RAW) and not isinstance(source, Image.Image)
         if mode == "fast" and size is not None and square is None and scalable:
             photo = _load_scaled(image, source, size, box, orient)
             if photo is not None:

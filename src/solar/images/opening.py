@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, _imaging
 
 from solar.errors import PASSING, PassingError, SolarError
-from solar.images.scan import RAW_SUFFIXES
+from solar.images import raw
+from solar.images.scan import VIDEO_SUFFIXES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -198,8 +199,8 @@ def _regular_file(path: Path, name: str) -> BinaryIO:
             f"{name} is {kind.get(stat.S_IFMT(mode), 'a device')}, not a file: "
             "copy the photo into a file first."
         )
-    if path.suffix.lower() in RAW_SUFFIXES:
-        raise _raw(name)
+    if path.suffix.lower() in VIDEO_SUFFIXES:
+        raise ImageError(f"{name} is a video: give a photo, or one of its frames as JPEG.")
     return path.open("rb")
 
 
@@ -208,27 +209,28 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
     head = stream.read(1024)
     if not head:
         raise ImageError(f"{name} is empty: get a complete copy of it.")
-    if _is_raw_start(head):
-        raise _raw(name)
-    image = _pillow_open(stream)
+    is_raw = _is_raw_start(head)
+    image = None if is_raw else _pillow_open(stream)
     if image is None and head[4:8] == b"ftyp" and head[8:12] in _HEIF_BRANDS:
         try:
             importlib.import_module("pillow_heif").register_heif_opener()
         except ImportError as error:
             raise ImageError(f"{name} is HEIC: pip install pillow-heif to read it.") from error
         image = _pillow_open(stream)
-    if image is not None and _is_raw_tiff(image):
-        raise _raw(name)
+    is_raw = is_raw or _is_raw_tiff(image)
+    if is_raw or image is None:
+        image = raw.preview(stream)  # of some RAW files only their previews tell what they are
+        if image is None and is_raw:
+            raise ImageError(
+                f"{name} is a camera's RAW file without a preview that can be read: export it as "
+                "JPEG."
+            )
     if image is None:
         raise ImageError(
             f"{name} is not a photo that can be read: its content is not JPEG, PNG, WebP, "
             "TIFF, GIF, BMP, AVIF or HEIC, or is damaged from the start."
         )
     return image
-
-
-def _raw(name: str) -> ImageError:
-    return ImageError(f"{name} is a camera's RAW file: export it as JPEG first.")
 
 
 def _pillow_open(stream: BinaryIO) -> Image.Image | None:
@@ -313,7 +315,7 @@ def _is_raw_start(head: bytes) -> bool:
     return canon or head[4:12] == b"ftypcrx " or head.startswith(_RAW_STARTS)
 
 
-def _is_raw_tiff(image: Image.Image) -> bool:
+def _is_raw_tiff(image: Image.Image | None) -> bool:
     """Whether an image is a RAW file (DNG, NEF, ARW), of which Pillow would read the thumbnail."""
-    tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
+    tags = getattr(image, "tag_v2", {})
     return _DNG_VERSION in tags or (tags.get(_SUBFILE_TYPE) == 1 and _SUB_IFDS in tags)

@@ -19,12 +19,17 @@ SUFFIXES = frozenset(
 RAW_SUFFIXES = frozenset(
     {".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef", ".srw"}
 )
-"""Sensor data of cameras, in lower case: developers differ too much, so they are refused."""
+"""Endings of cameras' RAW files, in lower case: their previews are read."""
+
+VIDEO_SUFFIXES = frozenset(
+    {".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm", ".wmv", ".mpg", ".mpeg", ".mts", ".3gp"}
+)
+"""Endings of videos, in lower case."""
 
 Place: TypeAlias = Path | tuple[Path, int, int]
 """Where the bytes of a photo are: a file, or for a tar shard the range within it."""
 
-_SUFFIXES = SUFFIXES | RAW_SUFFIXES
+_SUFFIXES = SUFFIXES | RAW_SUFFIXES | VIDEO_SUFFIXES
 _NOT_TEXT = "its name is not UTF-8: rename it"
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -176,8 +181,8 @@ def _look(file: "os.DirEntry[str] | Path") -> os.stat_result | str:
 def _named_badly(name: str, suffix: str) -> str | None:
     if not is_text(name):
         return _NOT_TEXT
-    if suffix in RAW_SUFFIXES:
-        return f"it is a RAW file ({suffix}): export it as JPEG"
+    if suffix in VIDEO_SUFFIXES:
+        return f"it is a video ({suffix})"
     return None
 
 

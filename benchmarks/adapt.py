@@ -3,11 +3,11 @@
     python benchmarks/adapt.py --data DIR --model solar-r18 --cache DIR --page docs/adapt.md
 
 DIR (or SOLAR_DATA) holds landmarks/train-{0,1,2}.tar, landmarks/val-0.tar, buildings/val-0.tar and
-landmarks/distractors-0.tar. Photos are described at most 384 pixels wide or high and kept in stores
-in `--cache`. A layer is trained on landmarks/train as `solar adapt` does it, and as published; then
-every photo of the validation sets, none of whose places the layer has seen, asks for the others,
-with and without the layer. Intervals are paired, over queries. The refusals are those of shuffled
-labels, of labels of few places, and of few photos a place.
+landmarks/distractors-0.tar. Photos are described at most 384 pixels wide or high; their indexes are
+kept in `--cache`. A layer is trained on landmarks/train as `solar adapt` does it, and as published;
+then every photo of the validation sets, none of whose places the layer has seen, asks for the
+others, with and without the layer. Intervals are paired, over queries. The refusals are those of
+shuffled labels, of labels of few places, and of few photos a place.
 """
 
 import argparse
@@ -26,10 +26,12 @@ from lib.places import SIZE, shards
 
 import solar
 from solar.arrays import AnyFloats
-from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.result import compare
+from solar.images import find_photos
+from solar.index import Index
+from solar.index.build import fill as filled
 from solar.models import RetrievalNet, retrieval_model
 from solar.training.adaptation import AdaptationSettings, trained_layer
 
@@ -45,7 +47,7 @@ def main() -> None:
     """Describe what is not described yet, adapt, measure, write."""
     parser = photo_options(__doc__)
     parser.add_argument("--model", default="solar-r18", help="a model's file or name")
-    parser.add_argument("--cache", type=Path, required=True, help="keep stores here")
+    parser.add_argument("--cache", type=Path, required=True, help="keep indexes here")
     parser.add_argument("--output", type=Path, help="keep the adapted model here")
     parser.add_argument("--page", type=Path, help="write tables into this page")
     options = parsed(parser)
@@ -65,49 +67,53 @@ def main() -> None:
 def measured(options: argparse.Namespace) -> dict[str, Any]:
     """Everything that is told of a model."""
     plain = retrieval_model(options.model)
-    stores = dict(described(plain, options.data, options.cache))
-    train = stores["train"]
+    indexes = dict(described(plain, options.data, options.cache))
+    train = indexes["train"]
     start = time.perf_counter()
     found = solar.adapt(train, output=options.output, model=plain)
     seconds = time.perf_counter() - start
-    layer = trained_layer(train.vectors(), np.array(places(train)), PUBLISHED)
+    layer = trained_layer(np.asarray(train.vectors), np.array(places(train)), PUBLISHED)
     published = plain.with_adaptation(layer)
     return {
         "machine": machine(),
         "model": options.model,
         "adapt": {**found.to_dict(), "seconds": seconds},
-        "adapted": compared(plain, found.model, stores),
-        "published": compared(plain, published, stores),
+        "adapted": compared(plain, found.model, indexes),
+        "published": compared(plain, published, indexes),
         "refusals": dict(refused(train, plain)),
     }
 
 
-def described(net: RetrievalNet, data: Path, cache: Path) -> Iterator[tuple[str, Store]]:
-    """The stores of all sets."""
+def described(net: RetrievalNet, data: Path, cache: Path) -> Iterator[tuple[str, Index]]:
+    """The indexes of all sets."""
     cache.mkdir(parents=True, exist_ok=True)
     for name in ("train", "landmarks", "buildings"):
         *photos, others = (data / shard for shard in shards(name))
-        yield name, solar.extract(photos, cache / f"{name}.store", model=net, size=SIZE)
-    yield "distractors", solar.extract(others, cache / "distractors.store", model=net, size=SIZE)
+        yield name, filled(cache / f"{name}.solar", find_photos(photos), model=net, size=SIZE)
+    place = cache / "distractors.solar"
+    yield "distractors", filled(place, find_photos(others), model=net, size=SIZE)
 
 
-def places(store: Store) -> list[str]:
-    """What every photo of a store shows."""
-    return [name.split("/")[1] for name in store.names]
+def places(index: Index) -> list[str]:
+    """What every photo of an index shows."""
+    return [name.split("/")[1] for name in index.paths]
 
 
 def compared(
-    before: RetrievalNet, after: RetrievalNet, stores: Mapping[str, Store]
+    before: RetrievalNet, after: RetrievalNet, indexes: Mapping[str, Index]
 ) -> dict[str, dict[str, float]]:
     """The mAP without and with a layer on every set, in percent, and the difference."""
     report = {}
+    others = np.asarray(indexes["distractors"].vectors)
     for title, (name, harder) in SETS.items():
-        store = stores[name]
+        index = indexes[name]
         two = [
             evaluate_labels(
-                adapted(net, store.vectors()),
-                places(store),
-                distractors=adapted(net, stores["distractors"].vectors()) if harder else None,
+                adapted(net, np.asarray(index.vectors)),
+                places(index),
+                distractors=adapted(net, np.asarray(indexes["distractors"].vectors))
+                if harder
+                else None,
             )
             for net in (before, after)
         ]
@@ -125,32 +131,32 @@ def adapted(net: RetrievalNet, vectors: AnyFloats) -> AnyFloats:
     return rows
 
 
-def refused(store: Store, net: RetrievalNet) -> Iterator[tuple[str, str]]:
+def refused(index: Index, net: RetrievalNet) -> Iterator[tuple[str, str]]:
     """Labels that do not suffice, and what is said about them; nothing where they do."""
     random = np.random.default_rng(0)
-    own = places(store)
+    own = places(index)
     order = random.permutation(np.unique(own)).tolist()
     tries = {
         "the labels shuffled": dict(
-            zip(store.names, random.permutation(own).tolist(), strict=True)
+            zip(index.paths, random.permutation(own).tolist(), strict=True)
         ),
-        "3 places": some(store, order[:3], len(own)),
-        "12 places": some(store, order[:12], len(own)),
-        f"{len(order)} places, 5 photos each": some(store, order, 5),
-        f"{len(order)} places, 20 photos each": some(store, order, 20),
+        "3 places": some(index, order[:3], len(own)),
+        "12 places": some(index, order[:12], len(own)),
+        f"{len(order)} places, 5 photos each": some(index, order, 5),
+        f"{len(order)} places, 20 photos each": some(index, order, 20),
     }
     for title, labels in tries.items():
         try:
-            found = solar.adapt(store, labels, model=net).to_dict()
+            found = solar.adapt(index, labels, model=net).to_dict()
         except SolarError as error:
-            yield title, str(error).replace(str(store.path), store.path.name)
+            yield title, str(error).replace(index.place, Path(index.place).name)
         else:
             yield title, f"Not refused: {found['gain']:+.1f} ({interval(found)})."
 
 
-def some(store: Store, wanted: list[str], most: int) -> dict[str, str]:
+def some(index: Index, wanted: list[str], most: int) -> dict[str, str]:
     """The labels of the first photos of some places."""
-    own = list(zip(store.names, places(store), strict=True))
+    own = list(zip(index.paths, places(index), strict=True))
     kept = [[pair for pair in own if pair[1] == place][:most] for place in wanted]
     return dict(pair for pairs in kept for pair in pairs)
 

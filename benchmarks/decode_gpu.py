@@ -3,7 +3,7 @@
     PYTHONPATH=src python benchmarks/decode_gpu.py [--json results.json]
     PYTHONPATH=src python benchmarks/decode_gpu.py --part change --data DIR [--json results.json]
 
-`--part speed`: whole extractions from JPEG files, drawn here and as large as a camera's, decoded by
+`--part speed`: whole builds from JPEG files, drawn here and as large as a camera's, decoded by
 Pillow's threads and on the GPU in turns; what reading costs, from files and from a tar shard; the
 most GPU memory, and the processor's load. `--part change`: real photos described both ways, their
 cosines, and the mAP of queries decoded one way among photos decoded the other. DIR (or SOLAR_DATA)
@@ -30,10 +30,12 @@ from lib.networks import network
 from numpy.typing import NDArray
 from PIL import Image
 
-from solar.describe import Store, Throughput, extract
+from solar.describe import Throughput
 from solar.describe.pipeline import decoders_for
 from solar.describe.prefetch import ahead
 from solar.images import Photos, find_photos
+from solar.index import Index
+from solar.index.build import fill as filled
 from solar.models import RetrievalNet, retrieval_model
 
 Way = Literal["exact", "fast"]
@@ -100,10 +102,8 @@ def timed(net: RetrievalNet, photos: Photos, way: Way) -> dict[str, Any]:
     before = used_memory() if on_gpu else 0
     with tempfile.TemporaryDirectory() as place, PeakMemory(look(on_gpu), 0.02) as peak:
         how = Throughput(batch=32)
-        store = extract(
-            photos, Path(place, "store"), model=net, mode=way, throughput=how, progress=progress
-        )
-        settings = store.settings
+        known: dict[str, Any] = {"model": net, "mode": way, "throughput": how, "progress": progress}
+        settings = filled(Path(place, "index"), photos, **known).spec.settings
     # Without the start, in which networks and decoders are made ready.
     begin, end = times[len(times) // 5], times[-1]
     done = end[1] - begin[1]
@@ -185,7 +185,7 @@ def reading(photos: Photos) -> dict[str, Any]:
         for _ in range(3):
             for name, source in sources.items():
                 start = time.perf_counter()
-                for _ in ahead(source.stamped, range(len(source)), threads, 64 + threads):
+                for _ in ahead(source.content, range(len(source)), threads, 64 + threads):
                     pass
                 times[name].append(1000 * (time.perf_counter() - start) / len(source))
     return {"threads": threads, "ms": {name: min(taken) for name, taken in times.items()}}
@@ -203,27 +203,29 @@ def change(arguments: argparse.Namespace) -> dict[str, Any]:
             raise SystemExit(f"there is no val-0.tar in {arguments.data / name}")
         for size in arguments.size:
             with tempfile.TemporaryDirectory() as place:
-                stores = {
-                    way: extract(shards, Path(place, way), model=net, mode=way, size=size)
+                indexes = {
+                    way: filled(
+                        Path(place, way), find_photos(shards), model=net, mode=way, size=size
+                    )
                     for way in WAYS
                 }
-                results[f"{name}, {size} pixels"] = compared(stores)
+                results[f"{name}, {size} pixels"] = compared(indexes)
         print(name, json.dumps(results, indent=1), flush=True)
     return results
 
 
-def compared(stores: dict[Way, Store]) -> dict[str, Any]:
-    """Cosines of stores of the same photos, and the mAP of each asked by each."""
-    exact, fast = (np.array(stores[way].vectors(), np.float32) for way in WAYS)
-    if stores["exact"].names != stores["fast"].names:
+def compared(indexes: dict[Way, Index]) -> dict[str, Any]:
+    """Cosines of indexes of the same photos, and the mAP of each asked by each."""
+    exact, fast = (np.asarray(indexes[way].vectors) for way in WAYS)
+    if indexes["exact"].paths != indexes["fast"].paths:
         raise SystemExit("one way reads photos that the other does not")
     cosines = (exact.astype(np.float64) * fast).sum(axis=1)
-    labels = [name.split("/")[-2] for name in stores["exact"].names]
+    labels = [name.split("/")[-2] for name in indexes["exact"].paths]
     rows = {"exact": exact, "fast": fast}
     return {
         "photos": len(cosines),
-        "decoder": stores["fast"].settings["decoder"],
-        "failed": len(stores["fast"].failures),
+        "decoder": indexes["fast"].spec.settings["decoder"],
+        "failed": len(indexes["fast"].skipped),
         "cosine_min": float(cosines.min()),
         "cosine_mean": float(cosines.mean()),
         "mAP": {

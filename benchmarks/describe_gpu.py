@@ -3,7 +3,7 @@
     PYTHONPATH=src python benchmarks/describe_gpu.py [--model M] [--json results.json]
 
 In one run: a plain eager float32 loop over single photos, the fast path at batch 32 and for single
-photos, the same without attention, and whole extractions from JPEG files. Weights are drawn at
+photos, the same without attention, and whole builds from JPEG files. Weights are drawn at
 random, scaled so that activations keep their size; the files are generated. With --model, that
 network alone, photos as large as it takes them: at batch 32, and from files.
 """
@@ -24,8 +24,10 @@ from lib.machine import machine
 from lib.networks import network
 from torch.utils.flop_counter import FlopCounterMode
 
-from solar.describe import Throughput, extract
+from solar.describe import Throughput
 from solar.describe.fast_net import FusedNet
+from solar.images import find_photos
+from solar.index.build import fill
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 
 HEIGHT, WIDTH, BATCH = 768, 1024, 32
@@ -87,7 +89,7 @@ def compute_model(net: RetrievalNet, results: dict[str, Any]) -> None:
 
 
 def end_to_end(net: RetrievalNet, results: dict[str, Any], photos: int) -> None:
-    """Whole extractions from JPEG files: decoding, transfer, description, writing."""
+    """Whole builds from JPEG files: decoding, transfer, description, writing."""
     from PIL import Image
 
     from solar.demo import toy
@@ -111,9 +113,9 @@ def end_to_end(net: RetrievalNet, results: dict[str, Any], photos: int) -> None:
             if done:
                 times.append((time.perf_counter() - start, done))
 
-        extract(
-            folder,
-            Path(temporary, "store"),
+        fill(
+            Path(temporary, "index"),
+            find_photos(folder),
             model=net,
             throughput=Throughput(batch=BATCH),
             progress=progress,

@@ -18,7 +18,7 @@ same for the frames of a video, and says what neighbours are called. `large` tak
 also of one more photo. `killed` stops a run with SIGKILL at random moments, and compares its report
 with that of a run that nobody stopped.
 
-Descriptors are made with `--size` pixels at one scale, in a store that another run goes on with.
+Descriptors are made with `--size` pixels at one scale, in an index that another run goes on with.
 """
 
 import argparse
@@ -50,6 +50,7 @@ from lib.photo_edits import DEEPER, EDITS, SAVED, write_edit
 from PIL import Image
 
 from solar.near_duplicates.report import COPIES, DuplicateGroup, DuplicateReport
+from solar.storage.folder import finished
 
 Pairs = set[tuple[str, str]]
 BITS = 64
@@ -90,8 +91,8 @@ def edits(options: argparse.Namespace) -> dict[str, Any]:
     """Recall by edit, and F1, beside a hash and a threshold."""
     folder = options.folder / "photos"
     truth = drawn(options, folder)
-    store = extracted(folder, options)
-    report, cost = grouped(store, options.folder / "edits.json")
+    index = built(folder, options)
+    report, cost = grouped(index, options.folder / "edits.json")
     found = called(DuplicateReport.read(report))
     asked = {pair for pair, edit in truth.items() if edit in EDITS}
     known = set(truth) | known_pairs(options)
@@ -102,7 +103,7 @@ def edits(options: argparse.Namespace) -> dict[str, Any]:
         "duplicates": judged(found, truth, asked, known),
         "wrong": sorted(map(list, found - known))[:50],
     }
-    names, vectors = read_store(store)
+    names, vectors = read_index(index)
     result["descriptor threshold"] = best_threshold(
         near_cosines(names, vectors), truth, asked, known
     )
@@ -250,11 +251,11 @@ def near_pairs(names: list[str], scored: Any, least: float) -> list[Any]:
 
 def apart(options: argparse.Namespace) -> dict[str, Any]:
     """What is called a copy among photos of which none should be."""
-    store = extracted(options.photos, options)
-    report, cost = grouped(store, options.folder / f"{options.photos.stem}.json")
+    index = built(options.photos, options)
+    report, cost = grouped(index, options.folder / f"{options.photos.stem}.json")
     groups = DuplicateReport.read(report)
     found, kinds = called(groups), Counter(group.kind for group in groups)
-    known, names = known_pairs(options), set(read_store(store)[0])
+    known, names = known_pairs(options), set(read_index(index)[0])
     return {
         "photos": len(names),
         **cost,
@@ -267,13 +268,13 @@ def apart(options: argparse.Namespace) -> dict[str, Any]:
 
 def frames(options: argparse.Namespace) -> dict[str, Any]:
     """What neighbouring frames are called."""
-    store = extracted(options.photos, options)
-    report, cost = grouped(store, options.folder / "frames.json", "--min-score", "0.3")
+    index = built(options.photos, options)
+    report, cost = grouped(index, options.folder / "frames.json", "--min-score", "0.3")
     kinds: dict[tuple[str, str], str] = {}
     for group in DuplicateReport.read(report):
         for one in group.pairs:
             kinds.setdefault(pair(group.photos[one.a].name, group.photos[one.b].name), one.kind)
-    names = sorted(read_store(store)[0], key=lambda name: [*map(int, re.findall(r"\d+", name))])
+    names = sorted(read_index(index)[0], key=lambda name: [*map(int, re.findall(r"\d+", name))])
     neighbours = [pair(a, b) for a, b in pairwise(names)]
     return {
         "frames": len(names),
@@ -289,28 +290,24 @@ def frames(options: argparse.Namespace) -> dict[str, Any]:
 def large(options: argparse.Namespace) -> dict[str, Any]:
     """Time and memory of a large collection, and of one more photo."""
     from solar.index import Index
-    from solar.index.index import need_vectors
     from solar.near_duplicates.copy_lookup import CopyFinder
 
-    store = extracted(options.photos, options)
-    report, cost = grouped(store, options.folder / "large.json")
-    place = options.folder / "large.solar"
-    index = need_vectors(
-        Index.open(place) if place.exists() else Index.create(place, store_of(store))
-    )
-    names, _ = read_store(store)
+    index = built(options.photos, options)
+    report, cost = grouped(index, options.folder / "large.json")
+    opened = Index.open(index)
+    names = opened.paths
     chosen = random.Random(options.seed).sample(names, 21)
     times, busy, describing = [], [], []
     finder: CopyFinder | None = None  # made while the first photo is looked for
     for name in chosen:
         photo = (options.photos / name).read_bytes()
         begin, used = time.perf_counter(), time.process_time()
-        finder = finder or CopyFinder(index)
+        finder = finder or CopyFinder(opened)
         finder.find(photo)
         times.append(1000 * (time.perf_counter() - begin))
         busy.append(1000 * (time.process_time() - used))
         used = time.process_time()
-        index.describe(photo)
+        opened.describe(photo)
         describing.append(1000 * (time.process_time() - used))
     return {
         "photos": len(names),
@@ -327,13 +324,13 @@ def large(options: argparse.Namespace) -> dict[str, Any]:
 
 def killed(options: argparse.Namespace) -> dict[str, Any]:
     """Whether a run that is stopped many times ends with the same report."""
-    store = extracted(options.photos, options)
+    index = built(options.photos, options)
     begin = time.perf_counter()
-    whole, _ = grouped(store, options.folder / "whole.json")
+    whole, _ = grouped(index, options.folder / "whole.json")
     usual = time.perf_counter() - begin
     chance, kills, output = random.Random(options.seed), 0, options.folder / "killed.json"
     while kills < options.kills:
-        run = started(store, output)
+        run = started(index, output)
         try:
             run.wait(chance.uniform(0.1, 1) * usual)
             output.unlink()  # it was quicker than that: begin again
@@ -341,54 +338,50 @@ def killed(options: argparse.Namespace) -> dict[str, Any]:
             run.send_signal(signal.SIGKILL)
             run.wait()
             kills += 1
-    grouped(store, output)
+    grouped(index, output)
     return {"kills": kills, "same": whole.read_bytes() == output.read_bytes()}
 
 
 # Running it
 
 
-def extracted(photos: Path, options: argparse.Namespace) -> Path:
-    """The store of some photos."""
-    store: Path = options.folder / f"{photos.stem}.store"
+def built(photos: Path, options: argparse.Namespace) -> Path:
+    """The index of some photos."""
+    index: Path = options.folder / f"{photos.stem}.solar"
     settings = {"--size": options.size, "--scales": 1, "--backend": options.backend}
     given = [str(part) for setting in settings.items() for part in setting]
-    command = [sys.executable, "-m", "solar", "extract", str(photos), "-o", str(store), *given]
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-    return store
+    command = [sys.executable, "-m", "solar", "index", "build", str(photos), "-o", str(index)]
+    if not finished(index):
+        subprocess.run([*command, *given], check=True, stderr=subprocess.DEVNULL)
+    return index
 
 
-def started(store: Path, report: Path, *more: str) -> "subprocess.Popen[bytes]":
+def started(index: Path, report: Path, *more: str) -> "subprocess.Popen[bytes]":
     """`solar duplicates` in a process of its own."""
-    command = [sys.executable, "-m", "solar", "duplicates", str(store), "-o", str(report), *more]
+    command = [sys.executable, "-m", "solar", "duplicates", str(index), "-o", str(report), *more]
     quiet = subprocess.DEVNULL
     return subprocess.Popen(command, stdout=quiet, stderr=quiet)
 
 
-def grouped(store: Path, report: Path, *more: str) -> tuple[Path, dict[str, Any]]:
+def grouped(index: Path, report: Path, *more: str) -> tuple[Path, dict[str, Any]]:
     """The report, how long it took, and how much memory; CPU seconds are those of all cores."""
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = started(store, report, *more)
+    run = started(index, report, *more)
     with PeakMemory(lambda: own_memory(run.pid), every=0.05) as peak:
         if run.wait():
-            raise SystemExit(f"solar duplicates {store} failed")
+            raise SystemExit(f"solar duplicates {index} failed")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     busy = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
     cost = {"seconds": round(time.perf_counter() - begin, 1), "CPU seconds": round(busy, 1)}
     return report, {**cost, "MB": peak.bytes // 1_000_000}
 
 
-def store_of(store: Path) -> Any:
-    """An open store."""
-    from solar.describe.store import Store
-
-    return Store.open(store)
-
-
-def read_store(store: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
+def read_index(place: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
     """Names and vectors."""
-    opened = store_of(store)
-    return list(opened.names), np.asarray(opened.vectors(), np.float32)
+    from solar.index import Index
+
+    with Index.open(place) as index:
+        return index.paths, np.asarray(index.vectors)
 
 
 def called(groups: Iterable[DuplicateGroup]) -> Pairs:

@@ -7,7 +7,7 @@ of one label should be in one group, two of different labels in none. `solar.gro
 beside the connected components of the same verified pairs, and beside those of all pairs whose
 descriptors are similar enough, at the threshold that suits these very photos best.
 
-Descriptors are made with `--size` pixels at one scale, in a store that another run goes on with.
+Descriptors are made with `--size` pixels at one scale, in an index that another run goes on with.
 """
 
 import argparse
@@ -22,7 +22,9 @@ import numpy as np
 from lib.machine import machine
 
 from solar.albums.groups import GroupSettings, grouped, matching_pairs, supported_groups
-from solar.describe import Store, extract
+from solar.images import find_photos
+from solar.index import Index
+from solar.index.build import fill
 from solar.index.embeddings import described
 from solar.ranking.verify import VerifySettings
 from solar.sfm.pairs import PairSettings, chosen_pairs, verifier_of
@@ -51,7 +53,7 @@ def main() -> None:
 def measured(options: argparse.Namespace) -> dict[str, Any]:
     """The figures of each way to group."""
     settings = GroupSettings()
-    photos = described(_store(options), options.folder)
+    photos = described(_index(options), options.folder)
     labels = [name.split("/")[-2] for name in photos.names]
     chosen = chosen_pairs(photos, PairSettings(settings.k), options.folder)
     verifier = verifier_of(photos, VerifySettings())
@@ -72,9 +74,10 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _store(options: argparse.Namespace) -> Store:
-    place = options.folder / f"{options.photos.stem}.store"
-    return extract(options.photos, place, size=options.size, scales=(1.0,), backend=options.backend)
+def _index(options: argparse.Namespace) -> Index:
+    place = options.folder / f"{options.photos.stem}.solar"
+    how = {"size": options.size, "scales": (1.0,), "backend": options.backend}
+    return fill(place, find_photos(options.photos), **how)
 
 
 def agreement(groups: Sequence[Sequence[int]], labels: Sequence[str]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Pairs for structure from motion: how long choosing takes, and what a mapper makes of the pairs.
 
-    python benchmarks/pairs.py --vectors photos.store [--rows 118287] [--json results.json]
+    python benchmarks/pairs.py --vectors photos.npy [--rows 118287] [--json results.json]
     python benchmarks/pairs.py --scene lund=photos/lund --scene … [--json results.json]
 
-With `--vectors` (stores or .npy files of descriptors of real photos) it repeats these with noise
+With `--vectors` (.npy files of embeddings of real photos) it repeats these with noise
 until there are enough rows, makes an index of them, and chooses the top-20 pairs, in a process of
 its own. On a size that fits (`--dense`) the same is compared with the whole matrix of similarities,
 which the usual tool makes. Memory is the most that a process held, mapped files included.

@@ -29,12 +29,12 @@ from lib.options import command
 from lib.taught import SIZE, Vectors, taught
 from lib.timed_lines import say
 
-from solar.describe import extract
 from solar.errors import SolarError
 from solar.evaluation import Evaluation, compare, interval
 from solar.evaluation.protocols.vpr import evaluate_places, frame_of, near_frames
 from solar.files import replacing
 from solar.images import Photos, find_photos
+from solar.index.build import fill
 from solar.models import SCALES, retrieval_model
 from solar.models.zoo import obtain
 
@@ -71,13 +71,14 @@ def numbered(folder: Path) -> Photos:
 
 
 def by_model(model: str, device: str) -> Describe:
-    """Describe with a model as `solar extract` does."""
+    """Describe with a model as an index does."""
     net = retrieval_model(model, device=device)
 
     def describe(photos: Photos) -> tuple[list[str], Vectors]:
         with tempfile.TemporaryDirectory(prefix="solar-places-") as folder:
-            store = extract(photos, Path(folder, "x.store"), model=net, size=SIZE, scales=SCALES)
-            return store.names, store.vectors()
+            place = Path(folder, "x.solar")
+            with fill(place, photos, model=net, size=SIZE, scales=SCALES) as index:
+                return index.paths, np.asarray(index.vectors)
 
     return describe
 

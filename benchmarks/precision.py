@@ -22,10 +22,10 @@ from solar.evaluation import compare, interval
 SETS = ("landmarks/val-0.tar", "buildings/val-0.tar")
 
 
-def compared(stores: list[solar.Store]) -> dict[str, Any]:
+def compared(indexes: list[solar.Index]) -> dict[str, Any]:
     """Figures of one set, described in float32 and in bf16."""
-    one, two = (solar.evaluate(store.path) for store in stores)
-    first, second = (store.vectors(np.arange(len(store))) for store in stores)
+    one, two = (solar.evaluate(index.place) for index in indexes)
+    first, second = (np.asarray(index.vectors) for index in indexes)
     change = asdict(compare(one, two))
     low, high = interval(one.protocols["all"]["AP"])
     return {
@@ -47,16 +47,16 @@ def main() -> None:
     rows: dict[str, Any] = {}
     with TemporaryDirectory() as folder:
 
-        def stores(photos: str) -> list[solar.Store]:
+        def indexes(photos: str) -> list[solar.Index]:
             found = []
             for precision in ("float32", "bf16"):
-                place = Path(folder, f"{photos.replace('/', '-')}-{precision}.store")
+                place = Path(folder, f"{photos.replace('/', '-')}-{precision}.solar")
                 how = {"model": net, "size": arguments.size, "precision": precision, "scales": [1]}
-                found.append(solar.extract(Path(arguments.data, photos), place, **how))
+                found.append(solar.build(Path(arguments.data, photos), place, **how))
             return found
 
         for photos in SETS:
-            rows[photos] = compared(stores(photos))
+            rows[photos] = compared(indexes(photos))
             print(photos, json.dumps(rows[photos], indent=1), flush=True)
     if arguments.json:
         about = {"command": command(), "machine": machine()}

@@ -15,6 +15,8 @@ from PIL import Image, ImageOps
 
 import solar
 from solar.demo import toy
+from solar.images import find_photos
+from solar.index.build import fill
 from solar.models import RetrievalNet
 from solar.show.colours import PAPER, write
 from solar.show.ranking_strips import RIGHT, WRONG
@@ -37,9 +39,8 @@ def draw(model: RetrievalNet, folder: Path, *, size: tuple[int, int] = (640, 480
     # What asks is not among what is searched.
     for number, path in enumerate(asked):
         (photos / path).rename(folder / f"{number}.jpg")
-    store = solar.extract(photos, folder / "store", model=model, size=max(size))
     rows = []
-    with solar.Index.create(folder / "index", store, model=model) as index:
+    with fill(folder / "index", find_photos(photos), model=model, size=max(size)) as index:
         for number, (building, _, (x, y)) in enumerate(QUESTIONS):
             query = folder / f"{number}.jpg"
             hits = index.search(query, k=HITS)

@@ -33,7 +33,6 @@ from lib.machine import machine
 from torch import Tensor
 
 from solar.index import Index
-from solar.index.index import need_vectors
 from solar.storage import nearest
 from solar.storage.gpu_search import GpuVectors, devices_called
 
@@ -214,8 +213,8 @@ def indexes(vectors: Array, queries: Array, k: int, device: str, rounds: int) ->
     with tempfile.TemporaryDirectory() as folder:
         address = Path(folder, "photos.solar")
         Index.create(address, vectors, [f"{row:07}.jpg" for row in range(len(vectors))]).close()
-        plain = need_vectors(Index.open(address, device="cpu"))
-        held = need_vectors(Index.open(address, device=device))
+        plain = Index.open(address, device="cpu")
+        held = Index.open(address, device=device)
         began = time.perf_counter()
         held.search_vectors(queries[:1], k)
         loading = time.perf_counter() - began

@@ -173,11 +173,10 @@ def numpy_search(folder: Path) -> dict[str, Any]:
 def exact_search(folder: Path) -> dict[str, Any]:
     """Ours, exact."""
     from solar.index import Index
-    from solar.index.index import need_vectors
 
     queries = np.load(folder / "queries.npy")
     index = folder / "exact.solar"
-    return timed(lambda: need_vectors(Index.open(index)).search_vectors(queries, K))
+    return timed(lambda: Index.open(index).search_vectors(queries, K))
 
 
 def opening(folder: Path) -> dict[str, Any]:
@@ -195,7 +194,6 @@ def opening(folder: Path) -> dict[str, Any]:
 def adding(folder: Path) -> dict[str, Any]:
     """Seconds to add 1,000 vectors to each index, on the disk when done."""
     from solar.index import Index
-    from solar.index.index import need_vectors
 
     dim = len(np.load(folder / "queries.npy")[0])
     vectors = unit(np.random.default_rng(1).standard_normal((1000, dim), dtype=np.float32))
@@ -203,7 +201,7 @@ def adding(folder: Path) -> dict[str, Any]:
     spent = {}
     for name in ("exact", "small"):
         started = time.perf_counter()
-        need_vectors(Index.open(folder / f"{name}.solar")).add(vectors, names)
+        Index.open(folder / f"{name}.solar").add(vectors, names)
         spent[f"{name}_s"] = time.perf_counter() - started
     return spent
 
@@ -211,12 +209,9 @@ def adding(folder: Path) -> dict[str, Any]:
 def one_by_one(folder: Path) -> dict[str, Any]:
     """Recall and latency of single queries, compressed against exact, with warm files."""
     from solar.index import Index
-    from solar.index.index import need_vectors
 
     queries = np.load(folder / "queries.npy")
-    exact, small = (
-        need_vectors(Index.open(folder / f"{name}.solar")) for name in ("exact", "small")
-    )
+    exact, small = (Index.open(folder / f"{name}.solar") for name in ("exact", "small"))
     rounds = [
         (singly(exact, queries, 10)[1], singly(small, queries, QUERIES)) for _ in range(ROUNDS)
     ]
@@ -247,12 +242,11 @@ def singly(index: Any, queries: Array, count: int) -> tuple[list[list[str]], flo
 def checking(folder: Path) -> dict[str, Any]:
     """Milliseconds of a search with checksums and without: of the first ones, and from then on."""
     from solar.index import Index
-    from solar.index.index import need_vectors
 
     queries = np.load(folder / "queries.npy")
     result: dict[str, Any] = {}
     for name, count in (("exact", 10), ("small", QUERIES)):
-        index = need_vectors(Index.open(folder / f"{name}.solar"))
+        index = Index.open(folder / f"{name}.solar")
         engine: Any = index.engine
         with unchecked():
             index.search(queries[0])  # what is read once is read now

@@ -4,7 +4,7 @@
 
 Makes a folder of so many small files and an index that knows them, with random vectors. Then a few
 files become other photos, which are drawn, and as many are added, renamed and deleted. `scan` is
-the look at the folder, `compare` is what tells the changes from it, `sync` is the whole command,
+the look at the folder, `plan` is what tells the changes from it, `sync` is the whole command,
 which does both and also describes the photos that are new, with the bundled solar-r18 on the CPU;
 `again` is the same when nothing has changed.
 """
@@ -24,7 +24,8 @@ from PIL import Image
 from solar.files import file_digest
 from solar.images import Roots, Stamp, scan_roots
 from solar.index import Index
-from solar.index.sync import compare, sync
+from solar.index.ingest import plan
+from solar.index.sync import sync
 from solar.models import fingerprint, retrieval_model
 from solar.storage.types import DescriptorSpec, Photo
 from solar.weights import DEFAULT
@@ -92,7 +93,7 @@ def main() -> None:
         with Index.open(address) as index:
             known = index.engine.stamps()
             seconds["scan"], seen = timed(lambda: scan_roots(index.roots, known))
-            seconds["compare"], _ = timed(lambda: compare(index, seen, known))
+            seconds["plan"], _ = timed(lambda: plan(index, seen, known))
         seconds["sync"], changes = timed(lambda: sync(address, device="cpu"))
         seconds["again"], nothing = timed(lambda: sync(address, device="cpu"))
         found |= {"changes": str(changes), "again": str(nothing), "seconds": seconds}

@@ -11,8 +11,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from solar.albums.groups import groups as groups
-    from solar.describe import Store as Store
-    from solar.describe import extract as extract
     from solar.errors import SolarError as SolarError
     from solar.evaluation import evaluate as evaluate
     from solar.index import Index as Index
@@ -40,7 +38,6 @@ else:
         __name__,
         {
             "solar.albums.groups": "groups",
-            "solar.describe": "Store extract",
             "solar.errors": "SolarError",
             "solar.evaluation": "evaluate",
             "solar.index": "Index",

@@ -6,9 +6,6 @@ SIZE = 1024
 KEYPOINTS = 2048
 """Local features per photo."""
 
-SHARD_SIZE = 1024
-"""Photos per shard of a store: the unit of work, and the most that a kill can lose."""
-
 BATCH, BATCH_PIXELS = 32, 32 * 2**20
 """Most photos of one size, and pixels, in a forward pass."""
 

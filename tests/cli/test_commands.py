@@ -187,11 +187,10 @@ def test_every_command_that_describes_photos_does_without_a_models_name(tmp_path
         json.loads(solar("index", "info", tmp_path / "photos.solar", "--json").stdout)["model"]
         == "solar-r18"
     )
-    solar("extract", photos, "-o", tmp_path / "photos.store")
     assert json.loads(solar("evaluate", photos, "--json").stdout)["mAP"] > 0
     solar("attention", one, "--at", "20,20", "--shorter-side", 96, "-o", tmp_path / "a.png")
     solar("attention", one, "--patch", "--box", "10,10,74,74", "-o", tmp_path / "p.png")
-    assert {"a.png", "p.png", "photos.store"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"a.png", "p.png", "photos.solar"} <= {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from support.running import refused, solar
 
 from solar.cli import app
 from solar.demo import toy
-from solar.describe import Store
 from solar.errors import SolarError
+from solar.index import Index
 from solar.models import RetrievalConfig, RetrievalNet
 
 
@@ -106,9 +106,9 @@ def test_descriptors_can_be_halved_beside_whole_ones(
         arguments = [*command, "--cache", cache, *more, "--json"]
         app([str(one) for one in arguments], standalone_mode=False)
         assert json.loads(capsys.readouterr().out)["mAP"] > 0
-    assert sorted(str(Store.open(store).dtype) for store in cache.iterdir()) == [
-        "float16",
-        "float32",
+    assert sorted(Index.open(place).info()["compress"] for place in cache.iterdir()) == [
+        "fp16",
+        "none",
     ]
 
 

@@ -19,7 +19,6 @@ COMPUTING = {
     "attention": ("a.jpg", "--at", "1,1", "-o", "out.png"),
     "match": ("a.jpg", "b.jpg"),
     "evaluate": ("photos",),
-    "extract": ("photos", "-o", "photos.store"),
     "train": ("recipe.yaml",),
     "distill": ("photos", "--teacher", "solar-r18"),
     "demo": ("photos",),

@@ -9,10 +9,10 @@ import pytest
 import typer
 from PIL import Image
 from support.boxed import needs_weights
+from support.filled import segments, written
 from support.running import command, environment, solar
 
 from solar.cli.progress import photo_progress, steps
-from solar.describe import Store
 
 
 class Clock:
@@ -88,7 +88,7 @@ def test_items_and_steps_are_told_as_well(clock: Clock, capsys: pytest.CaptureFi
     ]
 
 
-def test_photos_of_several_extractions_add_up() -> None:
+def test_photos_of_several_runs_add_up() -> None:
     with steps() as shown:
         for _ in range(2):
             for done in range(5):
@@ -112,17 +112,17 @@ def test_a_stop_says_how_to_continue(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @needs_weights
-def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_an_index_that_goes_on(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     photos.mkdir()
     rng = np.random.default_rng(0)
-    for number in range(100):
+    for number in range(300):
         pixels = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(photos / f"{number:03}.png")
-    store = tmp_path / "photos.store"
-    command = ["extract", photos, "-o", store, "--shard-size", 4]
+    index = tmp_path / "photos.solar"
+    command = ["index", "build", photos, "-o", index, "--json"]
     process = _started(*command)
-    while not list(store.glob("shard-*.jsonl")):
+    while not written(index):
         assert process.poll() is None
         sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -130,13 +130,13 @@ def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert out == ""
     assert err.startswith("Stopped after ")
-    assert err.endswith(" of 100 photos; run the same command again to continue.\n")
+    assert err.endswith(" of 300 photos; run the same command again to continue.\n")
     assert err.count("\n") == 1
-    done = len(list(store.glob("shard-*.jsonl")))
-    assert 0 < done < 25
-    summary = json.loads(solar(*command, "--json").stdout)
-    assert summary["processed_now"] == 100 - 4 * done
-    assert len(Store.open(store)) == 100
+    done = sum(segment.rows for segment in segments(index))
+    assert 0 < done < 300
+    summary = json.loads(solar(*command).stdout)
+    assert summary["processed_now"] == 300 - done
+    assert summary["photos"] == 300
 
 
 def _started(*arguments: object) -> subprocess.Popen[str]:

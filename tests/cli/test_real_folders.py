@@ -18,15 +18,13 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-import torch
 from support.nasty_folder import GOOD, fill, photo
 from support.running import command, environment
 
 import solar as package
 from solar.cli import main
 from solar.cli.progress import StepBars
-from solar.describe import Store
-from solar.errors import SolarError, printable
+from solar.errors import printable
 from solar.index import Index
 from solar.index import sources as index_sources
 
@@ -120,22 +118,6 @@ def test_index_build_takes_what_is_good_and_says_why_not_the_rest(
         assert index.check() == []
 
 
-def test_extract_does_the_same(nasty: Nasty, model: Path, tmp_path: Path) -> None:
-    report = tmp_path / "report.json"
-    told = solar(
-        *("extract", nasty.folder, "-o", tmp_path / "s.store", "--model", model),
-        *("--report", report, "--json"),
-    )
-    store = Store.open(tmp_path / "s.store")
-    assert set(store.names) == GOOD
-    check_told(told, len(GOOD), len(nasty.skipped), "Described")
-    check_report(json.loads(report.read_text()), nasty.skipped, "described")
-    told = json.loads(told.out)
-    assert told["processed_now"] == told["photos"] > told["described"] == len(GOOD)
-    again = solar("extract", nasty.folder, "-o", tmp_path / "s.store", "--model", model, "--json")
-    assert json.loads(again.out)["processed_now"] == 0
-
-
 def test_index_add_does_the_same(nasty: Nasty, model: Path, tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "a.jpg").write_bytes(photo(70))
@@ -190,9 +172,9 @@ def test_describe_refuses_at_once_or_skips(nasty: Nasty, model: Path, tmp_path: 
 def test_links_to_folders_are_not_entered_where_asked(
     nasty: Nasty, model: Path, tmp_path: Path
 ) -> None:
-    store = tmp_path / "s.store"
-    solar("extract", nasty.folder, "-o", store, "--model", model, "--no-follow")
-    assert set(Store.open(store).names) == GOOD - {"linked/by-link.jpg"}
+    index = tmp_path / "i.solar"
+    solar("index", "build", nasty.folder, "-o", index, "--model", model, "--no-follow")
+    assert paths(index) == GOOD - {"linked/by-link.jpg"}
 
 
 def test_photos_with_many_pixels_are_skipped_until_they_are_allowed(
@@ -385,46 +367,11 @@ def test_one_call_builds_and_another_synchronises(model: Path, tmp_path: Path) -
     assert str(package.sync(tmp_path / "i.solar")).startswith("0 new")
 
 
-def test_an_index_made_from_a_store_knows_where_its_photos_are(
-    nasty: Nasty, model: Path, tmp_path: Path
-) -> None:
-    store = package.extract(nasty.folder, tmp_path / "s.store", model=model)
-    assert repr(store) == f"<Store '{tmp_path / 's.store'}': {len(GOOD)} x 16 float32>"
-    with Index.create(tmp_path / "i.solar", store) as index:
+def test_an_index_knows_where_its_photos_are(nasty: Nasty, model: Path, tmp_path: Path) -> None:
+    with package.build(nasty.folder, tmp_path / "i.solar", model=model) as index:
         hits = index.search(nasty.folder / "a.jpg", 3, rerank="verify")
         assert all(hit.inliers is not None for hit in hits)
         assert all(Path(hit.absolute or "").is_file() for hit in hits)
     solar("search", tmp_path / "i.solar", "a.jpg", "--html", tmp_path / "page.html")
     assert "photo not found" not in (tmp_path / "page.html").read_text()
     assert "0 new, 0 changed" in solar("index", "sync", tmp_path / "i.solar").err
-
-
-def test_queries_of_every_kind_find_the_same(nasty: Nasty, built: Built) -> None:
-    file = nasty.folder / "b.png"
-    with Index.open(built.index) as index:
-        assert isinstance(index, Index)
-        expected = index.search(file, 3, include_self=True, rerank=None)
-        assert expected[0].path == "b.png"
-        vector = index.describe(file)
-        for query in (vector, vector[None], torch.from_numpy(vector), torch.tensor(vector)[None]):
-            assert index.search(query, 3, rerank=None) == expected
-        assert index.search(file.read_bytes(), 3, rerank=None) == expected
-        assert index.search(io.BytesIO(file.read_bytes()), 3, rerank=None) == expected
-        with file.open("rb") as opened:
-            assert index.search(opened, 3, rerank=None) == expected
-        with file.open() as opened, pytest.raises(SolarError, match="binary"):
-            index.search(opened, 3)
-        with file.open() as opened, pytest.raises(SolarError, match="binary"):
-            index.describe(opened)
-        for text in ("x" * 5000, "a\0b", "~nobody-at-all/a.jpg"):
-            with pytest.raises(SolarError, match="neither"):
-                index.search(text)
-        queries = [file, "a.jpg", vector[None], file.read_bytes()]
-        assert index.search_many(queries, 3) == [
-            index.search(query, 3, rerank=None) for query in queries
-        ]
-        many = index.search_many([io.BytesIO(file.read_bytes()), file], 3, include_self=True)
-        assert many == [expected, expected]
-        assert len(index.search_mean([file, "a.jpg"], 3, rerank=None)) == 3
-        with pytest.raises(SolarError, match="https://"):
-            index.search("https://example.org/photo.jpg")

@@ -73,7 +73,7 @@ def test_backends_take_batches_of_any_size_as_arrays_and_tensors(
         torch.testing.assert_close(backend(images.numpy()), theirs, atol=2e-6, rtol=0)
 
 
-def test_a_backend_serves_an_extraction(model: RetrievalNet, photos: list[Image.Image]) -> None:
+def test_a_backend_serves_a_description(model: RetrievalNet, photos: list[Image.Image]) -> None:
     net = BackendNet(model, open_backend(model, "openvino"), model.config.scales)
     pixels = torch.from_numpy(load(photos[0], 256).pixels)
     with torch.inference_mode():

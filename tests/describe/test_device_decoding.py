@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from support.filled import filled
 
 from solar.demo import toy
-from solar.describe import Throughput, device_decoding, extract, pipeline, settings
+from solar.describe import Throughput, device_decoding, pipeline, settings
 from solar.describe import device_decoding as module
 from solar.describe.device_decoding import DeviceImage, jpeg_engine
-from solar.describe.pipeline import ExtractionJob, stack
+from solar.describe.pipeline import DescribingJob, stack
 from solar.describe.settings import Settings
-from solar.errors import SolarError
 from solar.images import DecodedImage, find_photos
 from solar.models import RetrievalNet
 
@@ -67,34 +67,29 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 def decoded(photos: Path, net: RetrievalNet, **changes: object) -> list[pipeline.Decoded]:
     settings = replace(Settings.of(net, device="cpu"), decoder="device", **changes)
-    job = ExtractionJob(find_photos(photos), settings, {"0a.jpg": (9.0, 9.0, 80.0, 90.0)}, HERE)
+    job = DescribingJob(find_photos(photos), settings, {"0a.jpg": (9.0, 9.0, 80.0, 90.0)}, HERE)
     describe = pipeline.describer(net, settings)
     return list(job._decoded(range(len(job.photos)), describe))
 
 
-def test_a_store_is_what_pillow_makes_of_it(
+def test_an_index_is_what_pillow_makes_of_it(
     mixed: Path, tiny: RetrievalNet, tmp_path: Path, engine: StandIn
 ) -> None:
     boxes = {"0a.jpg": (9.0, 9.0, 80.0, 90.0), "1b.jpg": (0.0, 0.0, 60.0, 50.0)}
-    how = {"model": tiny, "boxes": boxes, "throughput": HERE, "shard_size": 5}
-    fast = extract(mixed, tmp_path / "fast", mode="fast", **how)
-    exact = extract(mixed, tmp_path / "exact", mode="exact", **how)
+    how = {"model": tiny, "boxes": boxes, "throughput": HERE, "rows": 5}
+    fast = filled(mixed, tmp_path / "fast", mode="fast", **how)
+    exact = filled(mixed, tmp_path / "exact", mode="exact", **how)
     assert sum(map(len, engine.calls)) == 10
-    assert fast.names == exact.names
-    assert fast.sizes.tolist() == exact.sizes.tolist()
-    assert fast.failures == exact.failures
-    assert set(fast.failures) == {"5b.jpg", "6b.jpg"}
-    cosines = (fast.vectors() * exact.vectors()).sum(axis=1)
+    assert fast.paths == exact.paths
+    assert fast.skipped == exact.skipped
+    assert set(fast.skipped) == {"5b.jpg", "6b.jpg"}
+    cosines = (np.asarray(fast.vectors) * np.asarray(exact.vectors)).sum(axis=1)
     assert cosines.min() > 0.9999
-    for number in range(4):  # sizes, reasons and stamps, after the digest of the vectors
-        one, other = (
-            (tmp_path / kind / f"shard-{number:05}.jsonl").read_text().splitlines()
-            for kind in ("fast", "exact")
-        )
-        assert one[1:] == other[1:]
+    assert list(fast.engine.photos()) == list(exact.engine.photos())  # sizes, EXIF
+    assert fast.engine.stamps() == exact.engine.stamps()
 
 
-def test_the_store_says_which_decoder_and_is_not_mixed(
+def test_the_index_says_which_decoder(
     mixed: Path,
     tiny: RetrievalNet,
     tmp_path: Path,
@@ -102,30 +97,28 @@ def test_the_store_says_which_decoder_and_is_not_mixed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     how = {"model": tiny, "throughput": HERE}
-    fast = extract(mixed, tmp_path / "s", mode="fast", **how)
-    assert (fast.settings["mode"], fast.settings["decoder"]) == ("exact", "device")
+    fast = filled(mixed, tmp_path / "s", mode="fast", **how)
+    assert (fast.spec.settings["mode"], fast.spec.settings["decoder"]) == ("exact", "device")
     before = len(engine.calls)
-    extract(mixed, tmp_path / "s", mode="fast", **how)
+    filled(mixed, tmp_path / "s", mode="fast", **how)
     assert len(engine.calls) == before
-    with pytest.raises(SolarError, match=r"device.*pillow"):
-        extract(mixed, tmp_path / "s", **how)
     for place in (pipeline, device_decoding):
         monkeypatch.setattr(place, "jpeg_engine", lambda device: None)
-    slow = extract(mixed, tmp_path / "t", mode="fast", **how)
-    assert slow.settings["mode"] == "fast"
-    assert slow.settings["decoder"] == "pillow"
+    slow = filled(mixed, tmp_path / "t", mode="fast", **how)
+    assert slow.spec.settings["mode"] == "fast"
+    assert slow.spec.settings["decoder"] == "pillow"
 
 
 @pytest.mark.usefixtures("engine")
 def test_the_default_is_one_line(
     mixed: Path, tiny: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = extract(mixed, tmp_path / "plain", model=tiny, throughput=HERE)
-    assert plain.settings["decoder"] == "pillow"
+    plain = filled(mixed, tmp_path / "plain", model=tiny, throughput=HERE)
+    assert plain.spec.settings["decoder"] == "pillow"
     monkeypatch.setattr(settings, "GPU_DECODES", True)
-    assert extract(mixed, tmp_path / "s", model=tiny).settings["decoder"] == "device"
-    exact = extract(mixed, tmp_path / "e", model=tiny, mode="exact")
-    assert exact.settings["decoder"] == "pillow"
+    assert filled(mixed, tmp_path / "s", model=tiny).spec.settings["decoder"] == "device"
+    exact = filled(mixed, tmp_path / "e", model=tiny, mode="exact")
+    assert exact.spec.settings["decoder"] == "pillow"
 
 
 def test_photos_come_in_order_whatever_the_device_refuses(
@@ -184,7 +177,7 @@ def test_groups_keep_to_their_budget_and_larger_photos_go_to_pillow(
 def test_no_more_files_are_read_ahead_than_asked_for(
     mixed: Path, tiny: RetrievalNet, engine: StandIn
 ) -> None:
-    job = ExtractionJob(find_photos(mixed), Settings.of(tiny), {}, HERE)
+    job = DescribingJob(find_photos(mixed), Settings.of(tiny), {}, HERE)
     read: list[int] = []
 
     def plan(number: int, data: bytes) -> None:
@@ -254,11 +247,11 @@ def test_a_gpu_decodes_nearly_as_pillow_does(
 ) -> None:
     pytest.importorskip("torchvision", reason="needs torchvision beside a CUDA torch")
     how = {"model": tiny, "device": "cuda", "throughput": HERE}
-    fast = extract(mixed, tmp_path / "fast", mode="fast", **how)
-    exact = extract(mixed, tmp_path / "exact", mode="exact", **how)
-    assert fast.settings["decoder"] == "device"
-    assert (fast.names, fast.failures) == (exact.names, exact.failures)
-    assert (fast.vectors() * exact.vectors()).sum(axis=1).min() > 0.999
+    fast = filled(mixed, tmp_path / "fast", mode="fast", **how)
+    exact = filled(mixed, tmp_path / "exact", mode="exact", **how)
+    assert fast.spec.settings["decoder"] == "device"
+    assert (fast.paths, fast.skipped) == (exact.paths, exact.skipped)
+    assert (np.asarray(fast.vectors) * np.asarray(exact.vectors)).sum(axis=1).min() > 0.999
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -3,9 +3,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from support.filled import filled
 
 from solar.demo import toy
-from solar.describe import Throughput, extract
+from solar.describe import Throughput
 from solar.describe.pipeline import QueryEncoder
 from solar.errors import SolarError
 from solar.models import RetrievalNet
@@ -36,11 +37,11 @@ def test_a_query_is_described_as_a_store_describes_it(
     photo: Path, tiny: RetrievalNet, tmp_path: Path, settings: dict, box: tuple | None
 ) -> None:
     boxes = {"photo.jpg": box} if box else None
-    store = extract(
+    index = filled(
         photo.parent, tmp_path / "s", model=tiny, boxes=boxes, throughput=ALONE, **settings
     )
-    [described] = store.vectors()
-    found = QueryEncoder(tiny, store.settings)(photo, box)
+    [described] = np.asarray(index.vectors)
+    found = QueryEncoder(tiny, index.spec.settings)(photo, box)
     np.testing.assert_array_equal(found, described)
     assert found.dtype == np.float32
     if settings:

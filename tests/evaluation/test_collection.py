@@ -9,10 +9,10 @@ import pytest
 import torch
 from PIL import Image
 from support import ground_truth
+from support.filled import index_of
 
 import solar
 from solar.datasets.public import registry
-from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation import settings
 from solar.evaluation.paper import rankings, sweep
@@ -172,8 +172,8 @@ def test_boxes_of_a_ground_truth_are_in_stored_pixels(
         found = solar.evaluate(own, model=model, size=96, scales=(1.0,), **how)
         assert found.to_dict()["mAP"] == 100
         assert ("stored pixels, float32" in found.convention) == published
-    stores = [Store.open(path) for path in (tmp_path / "cache").iterdir()]
-    used = [(one.settings["orient"], one.settings["precision"]) for one in stores]
+    made = [Index.open(path).spec.settings for path in (tmp_path / "cache").iterdir()]
+    used = [(settings["orient"], settings["precision"]) for settings in made]
     assert sorted(used) == [(False, "float32")] * 2 + [(True, "auto")] * 2
 
 
@@ -210,19 +210,18 @@ def test_a_set_is_evaluated_by_name_once_its_ground_truth_is_in_the_registry(
     assert found["hard"] == pytest.approx(ground_truth.by_hand(*files)["hard"])
 
 
-def test_features_may_be_arrays_files_and_stores(tmp_path: Path) -> None:
+def test_features_may_be_arrays_files_and_indexes(tmp_path: Path) -> None:
     database, queries = ground_truth.descriptors()
     truth = ground_truth.write(tmp_path / "gnd.pkl")
     expected = ground_truth.by_hand(database, queries)["medium"]
-    names = [f"{i}.jpg" for i in range(len(database))]
-    store = Store.create(tmp_path / "s", names, model="m", fingerprint="h", settings={}, dim=16)
-    store.write_shard(0, database, names, np.ones((len(names), 2)), {})
+    names = [f"{name}.jpg" for name in ground_truth.content()["imlist"]]
+    backwards = np.ascontiguousarray(database[::-1])  # photos are told apart by their names
+    index_of(tmp_path / "s.solar", names[::-1], backwards).close()
     np.save(tmp_path / "q.npy", queries)
     torch.save(torch.from_numpy(queries.T.copy()), tmp_path / "q.pt")  # as published: columns
     for features in (
         (database, queries),
-        (store, tmp_path / "q.npy"),
-        (tmp_path / "s", tmp_path / "q.pt"),
+        (tmp_path / "s.solar", tmp_path / "q.pt"),
     ):
         found = solar.evaluate("roxford5k", ground_truth=truth, features=features)
         assert found.to_dict()["medium"] == pytest.approx(expected)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.embeddings import read_vectors
 
@@ -47,15 +46,6 @@ def test_vectors_of_other_lengths_are_in_the_usual_layout(
 ) -> None:
     path = save(tmp_path / f"x{kind}", 3 * (vectors.T if columns else vectors))
     np.testing.assert_array_equal(read_vectors(path), 3 * vectors)
-
-
-def test_a_store_is_read_whole(tmp_path: Path, vectors: np.ndarray) -> None:
-    names = list("abcde")
-    store = Store.create(
-        tmp_path / "s", names, model="m", fingerprint="h", settings={}, dim=6, shard_size=5
-    )
-    store.write_shard(0, vectors, names, [(1, 1)] * 5, {})
-    np.testing.assert_array_equal(read_vectors(tmp_path / "s"), vectors)
 
 
 def test_a_large_npy_is_mapped(tmp_path: Path, vectors: np.ndarray) -> None:

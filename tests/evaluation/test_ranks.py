@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation import ranks as ranks_module
 from solar.evaluation.ranks import best, ranks
+from solar.storage.rows import Rows
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -108,21 +108,15 @@ def test_the_queries_may_be_more_than_are_scored_at_once(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_a_store_and_a_mapped_file_rank_like_their_array(tmp_path: Path, dtype: str) -> None:
+def test_rows_of_several_files_and_a_mapped_file_rank_like_their_array(
+    tmp_path: Path, dtype: str
+) -> None:
     database, extra = gaussian(200, 12).astype(dtype), gaussian(150, 12, 2).astype(dtype)
-    names = [f"{i}.jpg" for i in range(len(database))]
-    store = Store.create(
-        tmp_path / "s", names, model="m", fingerprint="h", settings={}, dim=12, dtype=dtype,
-        shard_size=64,
-    )  # fmt: skip
-    for shard in store.pending():
-        mine = slice(64 * shard, 64 * shard + 64)
-        rows = database[mine]
-        store.write_shard(shard, rows, names[mine], np.ones((len(rows), 2)), {})
+    rows = Rows([database[at : at + 64] for at in range(0, 200, 64)], 12)
     np.save(tmp_path / "extra.npy", extra)
     mapped = np.load(tmp_path / "extra.npy", mmap_mode="r")
     queries, items = gaussian(4, 12, 1), [np.arange(0, 200, 7)] * 4
-    found = ranks(queries, store, items, distractors=mapped, memory=1)
+    found = ranks(queries, rows, items, distractors=mapped, memory=1)
     assert listed(found) == by_sorting(queries, np.concatenate([database, extra]), items)
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 from support.running import solar
 
-from solar.describe import Throughput, extract
+from solar.describe import Throughput
 from solar.errors import SolarError
 from solar.images import Root, Roots, find_photos
 from solar.images.known_roots import confirmed_roots, shown_roots
 from solar.index import Index
+from solar.index.add import add
+from solar.index.build import build, fill
 from solar.index.sync import relocate, sync
-from solar.models import RetrievalNet
+from solar.models import RetrievalNet, save
 
 
 def named(index: Index) -> Roots:
@@ -108,20 +110,18 @@ def test_changing_or_copying_a_foreign_index_confirms_only_what_was_named(
         assert named(copied) == Roots.at(mine)
 
 
-def test_what_the_user_gave_is_known_through_stores_indexes_and_additions(
+def test_what_the_user_gave_is_known_through_building_and_adding(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
     few = Throughput(decoders=0, batch=4)
     first, second = photos / "landmark-0", photos / "landmark-1"
-    store = extract(first, tmp_path / "a.store", model=tiny, throughput=few)
-    with Index.create(tmp_path / "a.solar", store) as index:
+    model = save(tiny, tmp_path / "tiny.safetensors")
+    with build(first, tmp_path / "a.solar", model=model, throughput=few) as index:
         assert named(index) == Roots.at(first)
-        index.add(extract(second, tmp_path / "b.store", model=tiny, throughput=few))
+    with add([second], tmp_path / "a.solar").index as index:
         assert [root.path for root in named(index).roots] == [str(first), str(second)]
-    # Photos may have been found by a stranger's index: a store of them says nothing.
-    found = find_photos(first)
-    store = extract(found, tmp_path / "c.store", model=tiny, throughput=few)
-    with Index.create(tmp_path / "c.solar", store) as index:
+    # Photos may have been found by a stranger's index: filling another says nothing.
+    with fill(tmp_path / "c.solar", find_photos(first), model=tiny, throughput=few) as index:
         assert not named(index)
     moved = (tmp_path / "a.solar").rename(tmp_path / "moved.solar")
     with Index.open(moved) as index, pytest.raises(SolarError, match="roots="):

@@ -8,7 +8,6 @@ import torch
 from PIL import Image
 
 from solar.demo import toy
-from solar.describe import extract
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index
@@ -71,16 +70,6 @@ def test_metadata_of_photos_that_are_not_indexed_are_told_of(
         build(photos, tmp_path / "i.solar", model=model)
 
 
-def test_a_store_can_be_kept_and_indexed_again(photos: Path, model: str, tmp_path: Path) -> None:
-    build_index([photos], tmp_path / "a.solar", model=model, store=tmp_path / "kept.store")
-    index = build(tmp_path / "kept.store", tmp_path / "b.solar")
-    assert len(index) == 2
-    assert index.roots == Roots.at(photos)
-    assert Index.open(tmp_path / "a.solar").search("2.png", rerank=None) == index.search(
-        "2.png", rerank=None
-    )
-
-
 def test_add_describes_with_the_model_of_the_index(
     photos: Path, model: str, tmp_path: Path
 ) -> None:
@@ -106,18 +95,11 @@ def test_photos_are_added_as_those_of_the_index_were_described(
     photos: Path, model: str, tmp_path: Path
 ) -> None:
     how = {"scales": (1.0, 0.5), "orient": False, "mode": "fast"}
-    store = extract(photos, tmp_path / "kept.store", model=model, **how)
-    Index.create(tmp_path / "i.solar", store).close()
+    build(photos, tmp_path / "i.solar", model=model, **how).close()
     toy.landmark(2, 0, size=(160, 120)).save(photos / "3.png")
     built = add([photos / "3.png"], tmp_path / "i.solar")
     [hit] = built.index.search(photos / "3.png", 1, include_self=True, rerank=None)
     assert (hit.path, hit.score) == ("3.png", pytest.approx(1, abs=1e-5))
-
-
-def test_a_size_is_for_photos_not_for_descriptors(photos: Path, model: str, tmp_path: Path) -> None:
-    build_index([photos], tmp_path / "a.solar", model=model, store=tmp_path / "kept.store")
-    with pytest.raises(SolarError, match="`size=`"):
-        build(tmp_path / "kept.store", tmp_path / "b.solar", size=48)
 
 
 def test_photos_inside_the_folder_of_the_index_are_called_as_if_built_with_it(
@@ -158,13 +140,6 @@ def test_only_new_photos_are_described_where_asked(
     assert (built.photos, len(built.index)) == (1, 3)
 
 
-def test_descriptors_are_added_as_they_are(photos: Path, model: str, tmp_path: Path) -> None:
-    build_index([photos], tmp_path / "i.solar", model=model, store=tmp_path / "kept.store")
-    assert add([tmp_path / "kept.store"], tmp_path / "i.solar").photos == 2
-    with pytest.raises(SolarError, match="`new=True`"):
-        add([tmp_path / "kept.store"], tmp_path / "i.solar", new=True)
-
-
 def test_an_index_that_exists_is_refused_before_any_work(
     photos: Path, model: str, tmp_path: Path
 ) -> None:
@@ -192,10 +167,8 @@ def test_photos_that_all_fail_make_no_index(model: str, tmp_path: Path) -> None:
     with pytest.raises(SolarError, match=r"broken\.jpg"):
         build(tmp_path / "photos", tmp_path / "i.solar", model=model)
     assert not (tmp_path / "i.solar").exists()
-    # What that run left holds no embeddings, so another size may take its place.
     toy.landmark(0, 0, size=(64, 48)).save(tmp_path / "photos" / "1.png")
     assert len(build(tmp_path / "photos", tmp_path / "i.solar", model=model, size=48)) == 1
-    assert not (tmp_path / "i.solar.extracting").exists()
 
 
 def test_photos_are_not_added_to_an_index_that_names_no_model(photos: Path, tmp_path: Path) -> None:

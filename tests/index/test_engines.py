@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Root, Roots, Stamp
 from solar.index import Index
@@ -248,22 +247,6 @@ def test_vectors_that_do_not_fit_are_refused(filled: Index) -> None:
     with pytest.raises(SolarError, match="is not valid UTF-8"):
         filled.add(unit(0, 1), ["\udcff.jpg"])
     assert len(filled) == len(PHOTOS)
-
-
-def test_vectors_of_another_model_or_other_settings_are_refused(
-    filled: Index, tmp_path: Path
-) -> None:
-    for name, fingerprint, settings in (
-        ("model", "other", MADE.settings),
-        ("settings", "hash", {}),
-    ):
-        store = Store.create(
-            tmp_path / name, ["a"], model="x", fingerprint=fingerprint, settings=settings, dim=DIM
-        )
-        store.write_shard(0, unit(0, 1), ["a"], [(3, 2)], {})
-        with pytest.raises(SolarError, match=name):
-            filled.add(store)
-    assert "a" not in filled
 
 
 def test_removing_what_is_not_there_removes_nothing(filled: Index) -> None:

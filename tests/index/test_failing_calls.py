@@ -12,12 +12,11 @@ import pytest
 import torch
 from support.failing_calls import each_call_fails
 
-from solar.describe.store import Store, lock
 from solar.errors import SolarError
-from solar.index import Index
-from solar.index.index import need_vectors
-from solar.storage.protocol import NoIndexError
-from solar.storage.types import Amendment
+from solar.index import Index, PhotoIndex
+from solar.storage.folder import begin, finished, open_index
+from solar.storage.protocol import NoIndexError, Piece
+from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
 from solar.training.run import Run
 
 FULL = (errno.ENOSPC,)
@@ -26,8 +25,8 @@ ROWS = np.eye(DIM, dtype=np.float32)
 NAMES = [f"{n}.jpg" for n in range(DIM)]
 
 
-def opened(folder: Path) -> Index:
-    return need_vectors(Index.open(folder))
+def opened(folder: Path) -> PhotoIndex:
+    return Index.open(folder)
 
 
 def content(folder: Path) -> dict[str, list[float]]:
@@ -47,7 +46,7 @@ def create(folder: Path) -> None:
     Index.create(folder, ROWS, NAMES).close()
 
 
-def changing(change: Callable[[Index], Any]) -> Callable[[Path], None]:
+def changing(change: Callable[[PhotoIndex], Any]) -> Callable[[Path], None]:
     def changed(folder: Path) -> None:
         with opened(folder) as index:
             change(index)
@@ -94,25 +93,39 @@ def test_an_index_is_as_before_or_as_after(tmp_path: Path, name: str) -> None:
     assert told
 
 
-def write_store(folder: Path) -> None:
-    known = {"model": "m", "fingerprint": "f", "settings": {}, "dim": DIM, "shard_size": 4}
-    with lock(folder):
-        store = Store.create(folder, NAMES, **known)
-        for shard in store.pending():
-            mine = store.source(shard)
-            rows = ROWS[[NAMES.index(name) for name in mine]]
-            store.write_shard(shard, rows, mine, [(9, 9)] * len(mine), {})
+SPEC = DescriptorSpec(DIM, "m", "f")
 
 
-def test_a_store_goes_on_after_any_failure(tmp_path: Path) -> None:
-    for what, copy, raised in each_call_fails(
-        tmp_path / "photos.store", write_store, (errno.ENOSPC,)
-    ):
+def build(folder: Path) -> None:
+    """What a build does, with vectors that are there at once: four segments and a failure."""
+    engine = open_index(folder) if finished(folder) else begin(folder, SPEC)
+    known = engine.stamps().keys()
+    with engine.filling():
+        for first in range(0, DIM, 2):
+            names = [name for name in NAMES[first : first + 2] if name not in known]
+            rows = ROWS[[NAMES.index(name) for name in names]]
+            torn = {"torn.jpg": Skipped("torn")} if first == 4 else {}
+            if names:
+                engine.fill(Piece([Photo(name) for name in names], rows, torn))
+    if engine.unfinished:
+        engine.finish()
+    engine.close()
+
+
+def test_a_build_goes_on_after_any_failure(tmp_path: Path) -> None:
+    told = 0
+    for what, copy, raised in each_call_fails(tmp_path / "photos.solar", build):
         assert raised is None or isinstance(raised, SolarError), f"{what}: {raised!r}"
-        write_store(copy)
-        store = Store.open(copy)
-        assert store.check() == [], what
-        assert np.array_equal(store.vectors(), ROWS), what
+        told += raised is not None
+        build(copy)
+        with opened(copy) as index:
+            assert index.check() == [], what
+            assert index.paths == NAMES, what
+            assert np.array_equal(np.asarray(index.vectors), ROWS), what
+            assert list(index.skipped) == ["torn.jpg"], what
+            assert "unfinished" not in index.info(), what
+        assert len(list((copy / "segments").iterdir())) == 4, what
+    assert told > 20
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from PIL import Image
 
 from solar.asmk.index import AsmkIndex
 from solar.demo import toy
-from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.images import Photos, Roots, find_photos
+from solar.images import Roots, find_photos
 from solar.index import Index, sync
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint, save
 from solar.ranking.query import Part
@@ -140,65 +139,37 @@ def test_queries_are_described_with_the_settings_of_the_index(
     np.testing.assert_allclose(index.describe(photos / "0-0.png"), small[0], atol=1e-6)
 
 
-def test_a_store_fills_an_index_and_adds_to_it(tmp_path: Path) -> None:
-    def store(name: str, names: list[str], fingerprint: str = "hash") -> Store:
-        made = {"model": "m", "fingerprint": fingerprint, "settings": {"size": 9}, "dim": 4}
-        store = Store.create(tmp_path / name, names, **made)
-        store.write_shard(0, np.eye(4)[: len(names)], names, [(30, 20)] * len(names), {})
-        return store
-
-    index = Index.create(tmp_path / "i.solar", store("a", ["a.jpg", "b.jpg"]))
-    assert index.spec == DescriptorSpec(4, "m", "hash", {"size": 9})
-    assert (index.photo("b.jpg").width, index.photo("b.jpg").height) == (30, 20)
-    assert index.add(store("b", ["b.jpg", "c.jpg"])) == 2
-    assert len(index) == 3
-    with pytest.raises(SolarError, match="model"):
-        index.add(store("c", ["d.jpg"], "other"))
-    assert len(index) == 3
-
-
-def test_stores_of_two_folders_keep_photos_of_one_name_apart(tmp_path: Path) -> None:
-    def store(folder: str, vector: int) -> Store:
-        photos = Photos(("1.jpg",), (), roots=Roots.at(tmp_path / folder))
-        made = {"model": "m", "fingerprint": "hash", "settings": {}, "dim": 4}
-        store = Store.create(tmp_path / f"{folder.replace('/', '-')}.store", photos, **made)
-        store.write_shard(0, np.eye(4)[[vector]], ["1.jpg"], [(30, 20)], {})
-        return store
-
-    index = Index.create(tmp_path / "i.solar", store("camA", 0))
-    assert [index.add(store(folder, n)) for folder, n in (("camB", 1), ("camA/in", 2))] == [1, 1]
-    with Index.open(tmp_path / "i.solar") as again:
-        hits = [again.search(vector, 1)[0] for vector in np.eye(4, dtype=np.float32)[:3]]
-    assert [hit.path for hit in hits] == ["1.jpg", "camB//1.jpg", "in/1.jpg"]
-    assert [hit.absolute for hit in hits] == [
-        str(tmp_path / folder / "1.jpg") for folder in ("camA", "camB", "camA/in")
-    ]
-    assert index.add(store("camB", 1)) == 1  # which replaces what it was
-    assert len(index) == 3
+def test_vectors_and_paths_are_those_that_were_added(tmp_path: Path) -> None:
+    vectors = np.eye(8, dtype=np.float32)
+    with Index.create(tmp_path / "i.solar", vectors[:4], list("abcd")) as index:
+        index.add(vectors[4:], list("efgh"))
+        index.remove(["b", "f"])
+        assert index.paths == list("acdegh")
+        assert np.array_equal(np.asarray(index.vectors), vectors[[0, 2, 3, 4, 6, 7]])
+        assert np.array_equal(index.vectors[[5, 0]], vectors[[7, 0]])
+        assert [photo.path for photo in index.mapped()[0]] == index.paths
 
 
 def test_settings_that_differ_are_refused(tmp_path: Path) -> None:
-    common = {"model": "m", "fingerprint": "h", "dim": 4}
-    store = Store.create(tmp_path / "s", ["a"], settings={"size": 9}, **common)
-    store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
     spec = DescriptorSpec(4, "m", "h", {"size": 8})
     index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["a"], spec=spec)
-    with pytest.raises(SolarError, match="settings"):
-        index.add(store)
+    index.refuse_other(spec)
+    for name, other in (
+        ("settings", DescriptorSpec(4, "m", "h", {"size": 9})),
+        ("model", DescriptorSpec(4, "n", "other", {"size": 8})),
+    ):
+        with pytest.raises(SolarError, match=name):
+            index.refuse_other(other)
 
 
 def test_vectors_of_another_device_or_decoder_or_of_parts_of_photos_are_taken(
     tmp_path: Path,
 ) -> None:
-    settings = {"size": 9, "device": "cpu", "boxes": {"a": [0, 0, 2, 2]}}
-    store = Store.create(
-        tmp_path / "s", ["a"], model="m", fingerprint="h", dim=4, settings=settings
-    )
-    store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
     there = {"size": 9, "device": "cuda", "decoder": "device", "boxes": {}}
     spec = DescriptorSpec(4, "m", "h", there)
     index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["b"], spec=spec)
-    assert index.add(store) == 1
+    settings = {"size": 9, "device": "cpu", "boxes": {"a": [0, 0, 2, 2]}}
+    index.refuse_other(DescriptorSpec(4, "m", "h", settings))
 
 
 @pytest.mark.parametrize("options", [{}, {"rerank": "diffusion"}, {"rerank": "alpha"}])

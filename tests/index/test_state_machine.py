@@ -1,10 +1,11 @@
-"""Any sequence of changes: an index holds what a dictionary would, and a store that grows too."""
+"""Any sequence of changes: an index holds what a dictionary would, and what a folder holds."""
 
 import errno
 import hashlib
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -12,13 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.failing_calls import failing
 
-from solar.describe.store import Store, lock
 from solar.errors import SolarError
 from solar.images import Photos, Roots, Stamp
 from solar.images.scan import Found
 from solar.index import Index
-from solar.index.index import need_vectors
-from solar.storage.types import Amendment, Photo
+from solar.index.ingest import apply, plan
+from solar.storage.folder import begin, finished, open_index
+from solar.storage.protocol import Piece
+from solar.storage.types import Amendment, DescriptorSpec, Photo
 
 DIM = 4
 PATHS = st.sampled_from([f"{folder}/{n}.jpg" for folder in "ab" for n in range(4)])
@@ -83,7 +85,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.index.close()
-        self.index = need_vectors(Index.open(self.folder))
+        self.index = Index.open(self.folder)
 
     @rule(path=PATHS, seed=SEEDS, call=st.integers(0, 12))
     def add_on_a_full_disk(self, path: str, seed: int, call: int) -> None:
@@ -116,12 +118,12 @@ class IndexMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder.parent)
 
 
-class StoreMachine(RuleBasedStateMachine):
-    """A store beside a dictionary of files; a file is a seed and a time."""
+class FillingMachine(RuleBasedStateMachine):
+    """An index of a folder beside a dictionary of its files; a file is a seed and a time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp()) / "photos.store"
+        self.folder = Path(tempfile.mkdtemp()) / "photos.solar"
         self.files: dict[str, tuple[int, int]] = {"first.jpg": (0, 0)}
         self.clock = 1
         self.described = 0
@@ -133,53 +135,93 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(path=PATHS)
     def delete(self, path: str) -> None:
-        self.files.pop(path, None)
+        if len(self.files) > 1:
+            self.files.pop(path, None)
 
     @rule(old=PATHS, new=PATHS)
     def move(self, old: str, new: str) -> None:
         if old in self.files:
             self.files[new] = self.files.pop(old)
 
-    @rule(shards=st.integers(0, 3))
-    def extract_some(self, shards: int) -> None:
-        self._extract(shards)
+    @rule(pieces=st.integers(0, 3))
+    def fill_some(self, pieces: int) -> None:
+        self._fill(pieces)
 
     @rule()
-    def extract(self) -> None:
-        self._extract(None)
-        store = Store.open(self.folder)
-        assert set(store.names) == set(self.files)
-        for name, row, stamp in zip(store.names, store.vectors(), store.stamps, strict=True):
-            seed, _ = self.files[name]
-            assert row.tolist() == vector(seed).tolist(), name
-            assert stamp is not None
-            assert stamp.sha256 == digest(seed)
-        assert store.check() == []
+    def fill_all(self) -> None:
+        self._fill(None)
+        with Index.open(self.folder) as index:
+            assert set(index.paths) == set(self.files)
+            for photo, row in zip(*index.mapped(), strict=True):
+                seed, _ = self.files[photo.path]
+                assert row.tolist() == vector(seed).tolist(), photo.path
+                assert photo.stamp is not None
+                assert photo.stamp.sha256 == digest(seed)
+            assert index.check() == []
 
     @rule()
-    def extract_again_describes_nothing(self) -> None:
-        self._extract(None)
+    def fill_again_describes_nothing(self) -> None:
+        self._fill(None)
         before = self.described
-        self._extract(None)
+        self._fill(None)
         assert self.described == before
 
-    def _extract(self, shards: int | None) -> None:
+    @rule()
+    def compact(self) -> None:
+        if finished(self.folder):
+            with Index.open(self.folder) as index:
+                index.compact()
+
+    def _fill(self, pieces: int | None) -> None:
         names = tuple(sorted(self.files))
-        facts = {"model": "m", "fingerprint": "f", "settings": {}, "dim": DIM, "shard_size": 2}
         seen = tuple(Found(n, Path(n), 1, self.files[n][1]) for n in names)
         photos = FakePhotos(names, tuple(map(Path, names)), {}, Roots.at(self.folder), seen)
         photos.files.update(self.files)
-        with lock(self.folder):
-            store = Store.create(self.folder, photos, **facts)
-            for shard in store.pending()[:shards]:
-                mine = store.source(shard)
-                rows = [vector(self.files[name][0]) for name in mine]
-                stamps = {name: photos.stamp(names.index(name)) for name in mine}
-                store.write_shard(shard, rows, mine, [(9, 9)] * len(mine), {}, stamps)
-                self.described += len(mine)
+        engine = open_index(self.folder) if finished(self.folder) else begin(self.folder, SPEC)
+        with MachineIndex(engine) as index:
+            index.pieces, index.described = pieces, 0
+            changes = plan(index, photos, engine.stamps())
+            try:
+                apply(index, photos, changes, complete=True)
+                if engine.unfinished:
+                    engine.finish()
+            except StoppedError:
+                pass
+            self.described += index.described
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder.parent)
+
+
+SPEC = DescriptorSpec(DIM, "m", "f")
+
+
+class StoppedError(Exception):
+    """Somebody pressed Ctrl-C, say."""
+
+
+class MachineIndex(Index):
+    """An index that describes photos by their seeds, two at a time, until it is stopped."""
+
+    pieces: int | None
+    described: int
+
+    def refuse_unknown_model(self) -> None:
+        pass
+
+    def add_photos(self, photos: Photos, **_: Any) -> dict[str, str]:
+        assert isinstance(photos, Photos)
+        with self.engine.filling():
+            for number, first in enumerate(range(0, len(photos), 2)):
+                if number == self.pieces:
+                    raise StoppedError
+                some = photos.select(range(first, min(first + 2, len(photos))))
+                stamps = [FakePhotos.stamp_of(name) for name in some.names]
+                each = zip(some.names, stamps, strict=True)
+                rows = np.stack([vector(FakePhotos.files[name][0]) for name in some.names])
+                self.engine.fill(Piece([Photo(n, stamp=s) for n, s in each], rows))
+                self.described += len(some)
+        return {}
 
 
 def digest(seed: int) -> str:
@@ -191,12 +233,16 @@ class FakePhotos(Photos):
 
     files: dict[str, tuple[int, int]] = {}  # noqa: RUF012 (of one machine at a time)
 
-    def stamp(self, number: int) -> Stamp:
-        seed, clock = self.files[self.names[number]]
+    @classmethod
+    def stamp_of(cls, name: str) -> Stamp:
+        seed, clock = cls.files[name]
         return Stamp(1, clock, digest(seed))
+
+    def stamp(self, number: int) -> Stamp:
+        return self.stamp_of(self.names[number])
 
 
 TestIndexMachine = IndexMachine.TestCase
 TestIndexMachine.settings = ENOUGH
-TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = ENOUGH
+TestFillingMachine = FillingMachine.TestCase
+TestFillingMachine.settings = ENOUGH

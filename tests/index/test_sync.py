@@ -11,18 +11,19 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from support.filled import filled
 from support.nasty_folder import photo
 
-from solar.describe import extract, extraction
 from solar.describe.pipeline import describer
 from solar.errors import SolarError
-from solar.images import Roots
+from solar.images import Roots, find_photos
 from solar.images import scan as scan_module
-from solar.index import Index, sources
+from solar.index import Index, describing
 from solar.index.add import add
 from solar.index.build import build, build_index
+from solar.index.ingest import Changes
 from solar.index.photo_index import PhotoIndex
-from solar.index.sync import Changes, relocate, sync
+from solar.index.sync import relocate, sync
 from solar.models import RetrievalConfig, RetrievalNet, fingerprint, retrieval_model, save
 from solar.storage.catalogue import Metadata
 
@@ -44,14 +45,17 @@ _describer, _fingerprint = cache(describer), cache(fingerprint)
 @pytest.fixture(autouse=True)
 def _loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading a network and making it fast takes longer than all that is tested here."""
-    monkeypatch.setattr(extraction, "retrieval_model", loaded)
-    monkeypatch.setattr(extraction, "describer", lambda net, how, _: _describer(net, how))
-    monkeypatch.setattr(extraction, "fingerprint", _fingerprint)
+    monkeypatch.setattr("solar.models.retrieval_model", lambda model, **_: loaded(model))
+    monkeypatch.setattr(describing, "describer", lambda net, how, _: _describer(net, how))
+    monkeypatch.setattr(describing, "fingerprint", _fingerprint)
+
+
+_load = retrieval_model
 
 
 @cache
 def loaded(model: str) -> RetrievalNet:
-    return retrieval_model(model)
+    return _load(model)
 
 
 @cache
@@ -96,7 +100,6 @@ class Home:
 
     def check(self) -> None:
         """Nothing is left to do; every photo is in and has the vector of its file."""
-        assert not self.index.with_name("i.solar.extracting").exists()
         assert not sync(self.index, dry_run=True)
         with self.open() as index:
             assert index.check() == []
@@ -363,11 +366,10 @@ def test_a_root_that_is_gone_or_empty_loses_nothing(home: Home, how: str) -> Non
 
 
 def test_of_roots_without_names_none_may_be_gone(home: Home, model: str) -> None:
-    """A store of two folders that share no name does not name its roots."""
+    """Two folders that share no name may be found without a name for each."""
     place = home.photos.parent
     more = fill(place / "more", 5)
-    store = extract([home.photos, more], place / "s.store", model=model)
-    Index.create(place / "j.solar", store).close()
+    filled(find_photos([home.photos, more]), place / "j.solar", model=model).close()
     more.rename(place / "away")
     with pytest.raises(SolarError, match="more"):
         sync(place / "j.solar")
@@ -377,8 +379,7 @@ def test_of_roots_without_names_none_may_be_gone(home: Home, model: str) -> None
 def test_photos_of_roots_without_names_may_come_to_share_one(home: Home, model: str) -> None:
     place = home.photos.parent
     more = fill(place / "more", 5)
-    store = extract([home.photos, more], place / "s.store", model=model)
-    Index.create(place / "j.solar", store).close()
+    filled(find_photos([home.photos, more]), place / "j.solar", model=model).close()
     fill(more, 1, 6)
     changes = sync(place / "j.solar")
     assert changes.new == ("6.jpg",)
@@ -411,28 +412,28 @@ def test_an_index_that_knows_no_root_says_so(tmp_path: Path) -> None:
 
 
 def test_a_stopped_sync_goes_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_SMALL_SHARD", 3)
+    monkeypatch.setattr("solar.index.index.rows_for", lambda _: 3)
     fill(home.photos, *range(10, 18))
 
     def stop(step: str, done: int, total: int) -> None:
         home(step, done, total)
-        if home.described > 3:  # the first shard is written
+        if home.described > 3:  # the first segment is written
             raise StoppedError
 
     home.described = 0
     with pytest.raises(StoppedError):
         sync(home.index, progress=stop)
-    assert len(home.open()) == 4
+    assert len(home.open()) == 7
     fill(home.photos, 18)
     (home.photos / "10.jpg").unlink()
     changes = home.sync(6)
-    assert len(changes.new) == 8
+    assert (len(changes.new), changes.deleted) == (6, ("10.jpg",))
 
 
 def test_a_sync_ends_what_a_stopped_addition_began(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "_SMALL_SHARD", 3)
+    monkeypatch.setattr("solar.index.index.rows_for", lambda _: 3)
     place = home.photos.parent
     fill(place / "many", *range(10, 18))
 
@@ -444,7 +445,7 @@ def test_a_sync_ends_what_a_stopped_addition_began(
     home.described = 0
     with pytest.raises(StoppedError):
         add([place / "many"], home.index, progress=stop)
-    assert len(home.sync(5).new) == 8
+    assert len(home.sync(5).new) == 5
 
 
 # Roots that move
@@ -513,26 +514,6 @@ def test_an_index_of_local_features_is_synchronised_too(tmp_path: Path) -> None:
             0
         ].path.endswith("moved.jpg")
     assert not sync(tmp_path / "i.asmk")
-
-
-def test_a_store_that_is_added_brings_its_roots(home: Home, model: str) -> None:
-    place = home.photos.parent
-    more = fill(place / "more", 1, 5)
-    extract(more, place / "s.store", model=model)
-    assert add([place / "s.store"], home.index).photos == 2
-    assert {"1.jpg", "more//1.jpg", "more//5.jpg"} <= names(home.open())
-    fill(more, 6)
-    assert home.sync(1).new == ("more//6.jpg",)
-
-
-def test_a_store_of_two_folders_is_added_by_both(home: Home, model: str) -> None:
-    place = home.photos.parent
-    folders = [fill(place / "b", 5), fill(place / "c", 6)]
-    store = extract(folders, place / "s.store", model=model)
-    assert store.names == ["5.jpg", "6.jpg"]
-    add([place / "s.store"], home.index).index.close()
-    assert {"b//5.jpg", "c//6.jpg"} <= names(home.open())
-    assert home.sync().unchanged == 6
 
 
 def test_what_build_skipped_is_known_to_the_index(tmp_path: Path, model: str) -> None:

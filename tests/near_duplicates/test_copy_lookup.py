@@ -9,8 +9,6 @@ import pytest
 import torch
 from support.edited_photos import edited_index, edited_photos
 
-from solar.describe import extract
-from solar.errors import SolarError
 from solar.index import Index
 from solar.index.add import add
 from solar.index.build import build
@@ -64,13 +62,6 @@ def test_copies_are_skipped_until_they_are_added_without_that(
     found = sync(index)
     assert (sorted(found.new), found.skipped) == (["0.tiff", "later.png"], {})
     assert found.moved == {"file.png": "again.png"}
-
-
-def test_a_store_is_added_whole(photos: Path, model: str, tmp_path: Path) -> None:
-    index = edited_index(photos, tmp_path / "photos.solar", ["00.png"])
-    extract([photos / "00.png"], tmp_path / "store", model=model)
-    with pytest.raises(SolarError, match="leave_out"):
-        add([tmp_path / "store"], index, leave_out=copy_lookup.without_copies)
 
 
 def test_of_many_noted_photos_a_few_are_looked_at(

@@ -1,5 +1,4 @@
 import sqlite3
-from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from support.warped import toy_photo, turned
 
 import solar
 from solar.arrays import RowNumbers
-from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index, embeddings
@@ -21,6 +19,7 @@ from solar.models import RetrievalConfig, RetrievalNet
 from solar.sfm.pairs import NameOrder, pairs
 from solar.storage import nearest
 from solar.storage.nearest import Multiply
+from solar.storage.rows import Rows
 from solar.storage.types import Photo
 
 
@@ -166,47 +165,22 @@ def test_photos_are_described_and_keep_their_names(tmp_path: Path) -> None:
     assert again.row(str(tmp_path / "photos" / "b.png"), "a list") == again.rows["b.png"]
 
 
-class CountingStore(Store):
-    """A store of 20,000 rows that are made up when they are asked for."""
-
-    largest = 0
-
-    def __init__(self, rows: int = 20_000, dim: int = 16) -> None:
-        self.count, self.dim = rows, dim
-        self.model, self.fingerprint, self.settings = "none", "none", {}
-        self.roots = Roots()
-
-    def __len__(self) -> int:
-        return self.count
-
-    names = property(lambda self: names_of(self.count))  # type: ignore[assignment]
-    sizes = property(lambda self: np.zeros((self.count, 2), np.int32))  # type: ignore[assignment]
-    stamps = property(lambda self: [None] * self.count)  # type: ignore[assignment]
-
-    def chunks(self, rows: int = 65536) -> Iterator[tuple[int, np.ndarray]]:
-        for start in range(0, self.count, rows):
-            count = min(rows, self.count - start)
-            CountingStore.largest = max(CountingStore.largest, count)
-            yield start, unit_rows(start, count, self.dim).numpy().astype(np.float32)
-
-
 def test_memory_holds_blocks_and_never_all_similarities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shapes = []
 
-    def product(vectors: np.ndarray, width: int, multiply: Multiply) -> np.ndarray:
+    def product(vectors: Rows, width: int, multiply: Multiply) -> np.ndarray:
         shapes.append((len(vectors), width))
-        scores = np.empty((len(vectors), width), np.float32)
-        multiply(vectors, scores)
-        return scores
+        return multiplied(vectors, width, multiply)
+
+    multiplied = nearest._product
 
     monkeypatch.setattr(nearest, "_product", product)
-    store = CountingStore()
-    asked = names_of(len(store))[::40]
-    found = list(pairs(store, k=3, query=asked, work=tmp_path))
+    count = 20_000
+    index = made(tmp_path, unit_rows(0, count, 16).numpy().astype(np.float32), names_of(count))
+    found = list(pairs(index, k=3, query=names_of(count)[::40], work=tmp_path))
     assert len({a for a, _ in found}) == 500
-    assert CountingStore.largest <= 4096
     assert max(rows for rows, _ in shapes) <= 4096
     assert max(columns for _, columns in shapes) <= 256
     assert sum(rows * columns for rows, columns in shapes) >= 20_000 * 500

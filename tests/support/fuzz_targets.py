@@ -124,40 +124,7 @@ def _read_body(data: bytes, _: Path) -> None:
         raise SolarError("no request is like that")
 
 
-# Stores and indexes.
-
-
-def _store(home: Path) -> Path:
-    from solar.describe.store import Store
-
-    path = home / "made.store"
-    names = ["a.jpg", "b.jpg", "c.jpg"]
-    store = Store.create(
-        path, names, model="m", fingerprint="f", settings={"size": 64}, dim=4, shard_size=2
-    )
-    rows = np.eye(4, dtype=np.float32)
-    store.write_shard(0, rows[:2], names[:2], [(24, 16), (24, 16)], {})
-    store.write_shard(1, rows[:0], [], np.zeros((0, 2)), {"c.jpg": "cut short"})
-    return path
-
-
-def _store_file(pattern: str) -> Callable[[Path], list[bytes]]:
-    return lambda home: [path.read_bytes() for path in sorted(_store(home).glob(pattern))]
-
-
-def _read_store(pattern: str) -> Callable[[bytes, Path], None]:
-    def read(data: bytes, own: Path) -> None:
-        from solar.describe.store import Store
-
-        path = shutil.copytree(own.parent / "home" / "made.store", own / "made.store")
-        next(iter(sorted(path.glob(pattern)))).write_bytes(data)
-        store = Store.open(path, allow_partial=True)
-        store.check()
-        repr((store.names, store.sizes, store.stamps, store.failures, store.vectors()))
-        for shard in range(min(store.shards, 4)):
-            store.source(shard)
-
-    return read
+# Indexes.
 
 
 def _index(home: Path) -> Path:
@@ -174,6 +141,16 @@ def _index(home: Path) -> Path:
     rows = np.eye(4, dtype=np.float32)[:3]
     Index.create(path, rows, photos, spec=spec, roots=Roots.at(home)).close()
     return path
+
+
+def _segment(home: Path) -> list[bytes]:
+    return [path.read_bytes() for path in (_index(home) / "segments").iterdir()]
+
+
+def _read_segment(data: bytes, own: Path) -> None:
+    path = shutil.copytree(own.parent / "home" / "made.solar", own / "made.solar")
+    next((path / "segments").iterdir()).write_bytes(data)
+    _use_index(path)
 
 
 def _facts(home: Path) -> list[bytes]:
@@ -355,10 +332,7 @@ TARGETS: dict[str, Target] = {
     "scales": _target(_texts("1,1.41,0.71", "2"), _read_scales),
     "where": _target(_wheres, _read_where),
     "web": _target(_json(*_BODIES.values()), _read_body),
-    "manifest": _target(_store_file("manifest.json"), _read_store("manifest.json")),
-    "source": _target(_store_file("source.json"), _read_store("source.json")),
-    "shard": _target(_store_file("shard-*.jsonl"), _read_store("shard-*.jsonl")),
-    "vectors": _target(_store_file("shard-*.npy"), _read_store("shard-*.npy")),
+    "segment": _target(_segment, _read_segment),
     "facts": _target(_facts, _read_facts),
     "catalogue": _target(_catalogue, _read_catalogue),
     "list": _target(

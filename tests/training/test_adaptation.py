@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from support.drawn import relative_error
+from support.filled import index_of
 from support.golden2 import drawn, golden2
 from torch import nn
 
 import solar
-from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, fingerprint, save
 from solar.training.adaptation import (
@@ -39,9 +39,9 @@ Make = Callable[..., Path]
 
 @pytest.fixture
 def make(tmp_path: Path, net: RetrievalNet) -> Make:
-    """Stores of places that differ in a few directions, and photos of one more in others."""
+    """Indexes of places that differ in a few directions, and photos of one more in others."""
 
-    def store(places: int = PLACES, folder: str = "photos.store") -> Path:
+    def index(places: int = PLACES, folder: str = "photos.solar") -> Path:
         random = np.random.default_rng(0)
         of_place = np.repeat(np.arange(places), VIEWS)
         x = 0.1 * random.standard_normal((len(of_place), DIM))
@@ -50,11 +50,10 @@ def make(tmp_path: Path, net: RetrievalNet) -> Make:
         x /= np.linalg.norm(x, axis=1, keepdims=True)
         names = [f"{place:02}/{view}.jpg" for place in range(places) for view in range(VIEWS)]
         facts = {"model": net.source, "fingerprint": fingerprint(net), "settings": {}, "dim": DIM}
-        made = Store.create(tmp_path / folder, names, **facts)
-        made.write_shard(0, x, names, np.full((len(names), 2), 96), {})
-        return made.path
+        index_of(tmp_path / folder, names, x.astype(np.float32), facts).close()
+        return tmp_path / folder
 
-    return store
+    return index
 
 
 def test_a_layer_that_helps_is_written_with_its_network(
@@ -89,21 +88,21 @@ def test_a_layer_that_helps_is_written_with_its_network(
 
 
 def test_a_layer_of_labels_that_mean_nothing_is_refused(make: Make, tmp_path: Path) -> None:
-    store = make()
-    names = Store.open(store).names
+    index = make()
+    names = solar.Index.open(index).paths
     shuffled = np.random.default_rng(0).permutation(names)
     labels = {str(name): other[:2] for name, other in zip(shuffled, names, strict=True)}
     with pytest.raises(SolarError, match=r"interval -.* 20 places"):
-        solar.adapt(store, labels, tmp_path / "out.safetensors")
+        solar.adapt(index, labels, tmp_path / "out.safetensors")
     assert not (tmp_path / "out.safetensors").exists()
 
 
 def test_what_counts_are_places_that_have_two_photos_and_a_label(make: Make) -> None:
-    store = make()
-    names = Store.open(store).names
+    index = make()
+    names = solar.Index.open(index).paths
     labels = {name: name[:2] for name in names if name[:2] < "12"}
     labels |= {"13/0.jpg": "alone", "elsewhere.jpg": "00"}
-    found = solar.adapt(store, labels, epochs=60)
+    found = solar.adapt(index, labels, epochs=60)
     assert (found.places, found.photos) == (12, 12 * VIEWS)
 
 
@@ -128,30 +127,28 @@ def test_a_model_that_is_gone_can_be_given(
     make: Make, net: RetrievalNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(net, "source", "/gone/plain.safetensors")
-    store = make(folder="gone.store")
+    index = make(folder="gone.solar")
     with pytest.raises(SolarError, match=r"/gone/plain\.safetensors.*`model=`"):
-        solar.adapt(store)
-    assert solar.adapt(store, model=net, epochs=60).gain > 0
+        solar.adapt(index)
+    assert solar.adapt(index, model=net, epochs=60).gain > 0
 
 
 def test_an_adapted_network_is_not_adapted_again(net: RetrievalNet, tmp_path: Path) -> None:
     adapted = net.with_adaptation(nn.Linear(DIM, DIM))
     names = [f"{number // 2}/{number % 2}.jpg" for number in range(40)]
     facts = {"model": "", "fingerprint": fingerprint(adapted), "settings": {}, "dim": DIM}
-    store = Store.create(tmp_path / "a.store", names, **facts)
-    store.write_shard(0, np.eye(40, DIM), names, np.full((40, 2), 96), {})
+    index = index_of(tmp_path / "a.solar", names, np.eye(DIM, dtype=np.float32)[[0] * 40], facts)
     with pytest.raises(SolarError, match="adapted"):
-        solar.adapt(store, model=adapted)
+        solar.adapt(index, model=adapted)
 
 
-def test_photos_that_are_all_the_same_gain_nothing(make: Make, net: RetrievalNet) -> None:
-    names = Store.open(make()).names
+def test_photos_that_are_all_the_same_gain_nothing(net: RetrievalNet, tmp_path: Path) -> None:
+    names = [f"{p:02}/{v}.jpg" for p in range(PLACES) for v in range(VIEWS)]
     facts = {"model": net.source, "fingerprint": fingerprint(net), "settings": {}, "dim": DIM}
-    store = Store.create(make().with_name("same.store"), names, **facts)
-    x = np.eye(PLACES, DIM).repeat(VIEWS, axis=0)
-    store.write_shard(0, x, names, np.full((len(names), 2), 96), {})
+    x = np.eye(PLACES, DIM, dtype=np.float32).repeat(VIEWS, axis=0)
+    index = index_of(tmp_path / "same.solar", names, x, facts)
     with pytest.raises(SolarError, match=r"100\.0.* 100\.0 \(\+0\.0"):
-        solar.adapt(store)
+        solar.adapt(index)
 
 
 def test_a_published_layer_is_measured_and_attached(
@@ -167,16 +164,9 @@ def test_a_published_layer_is_measured_and_attached(
         solar.adapt(make(), layer=nn.Linear(9, 8))
 
 
-def test_what_is_no_store_gets_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="solar extract"):
+def test_what_is_no_index_gets_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match="solar index build"):
         solar.adapt(tmp_path)
-
-
-def test_an_index_serves_as_well_as_its_store(make: Make, tmp_path: Path) -> None:
-    store = make()
-    solar.Index.create(tmp_path / "photos.solar", Store.open(store))
-    two = [solar.adapt(place, epochs=60) for place in (store, tmp_path / "photos.solar")]
-    assert two[0].to_dict() == two[1].to_dict()
 
 
 def test_training_starts_without_the_layer(net: RetrievalNet, tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
-"""What visitors search with is described as the index describes it, and as a store does."""
+"""What visitors search with is described as the index describes it, and as another does."""
 
 import asyncio
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.filled import filled
 from support.web_visits import Home, Open, numbers, search, upload
 
-from solar.describe import Throughput, extract
+from solar.describe import Throughput
 from solar.errors import SolarError
 from solar.index import Index
 from solar.web.api.searching import Wanted
@@ -22,7 +23,8 @@ def test_index_app_and_store_describe_a_photo_alike(
     (tmp_path / "one" / "photo.jpg").write_bytes(photo)
     model = str(home / "model.safetensors")
     alone = Throughput(decoders=0, batch=1)
-    [stored] = extract(tmp_path / "one", tmp_path / "s", model=model, throughput=alone).vectors()
+    made = filled(tmp_path / "one", tmp_path / "s", model=model, throughput=alone)
+    [stored] = np.asarray(made.vectors)
     with Index.open(home / "model.solar") as index:
         asked = index.describe(photo)
     client = open_app()

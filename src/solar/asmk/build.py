@@ -18,14 +18,9 @@ from solar.asmk.regions import read_regions
 from solar.errors import SolarError
 from solar.images import Photos, collect, find_photos
 from solar.images.known_roots import confirm
-from solar.index.build import (
-    BuiltIndex,
-    note_skipped,
-    read_metadata,
-    refuse_taken,
-    warn_of_unknown,
-)
+from solar.index.build import BuiltIndex, read_metadata, refuse_taken, warn_of_unknown
 from solar.index.index import Index, is_folder
+from solar.index.ingest import note_skipped
 from solar.index.sources import working_folder
 from solar.local.features import (
     LocalModel,
@@ -71,15 +66,13 @@ def build(
     address: str | Path,
     settings: AsmkSettings | None = None,
     *,
-    store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: Progress | None = None,
     follow: bool = True,
 ) -> BuiltIndex:
     """Make an ASMK* index of photos; a killed run continues where it was when called again.
 
-    Local features are kept in `store`, or deleted when the index is done; other arguments are as
-    for `solar.index.build.build_index`.
+    Other arguments are as for `solar.index.build.build_index`.
     """
     settings = settings or AsmkSettings()
     local, keypoints, size = settings.local, settings.keypoints, settings.size
@@ -90,7 +83,7 @@ def build(
         local = str(Path(str(local)).resolve())  # searches may start elsewhere
     extra = read_metadata(metadata) if metadata else {}
     regions = None if settings.regions is None else read_regions(settings.regions)
-    with working_folder(address, store) as place:
+    with working_folder(address) as place:
         finder = Finder(local_model(local), keypoints, size, place, regions)
         given = settings.codebook
         codebook = None if given is None else read_codebook(given, finder.model)

@@ -303,7 +303,6 @@ class AsmkIndex(PhotoIndex):
         self,
         photos: Photos,
         *,
-        store: str | Path | None = None,
         extra: Mapping[str, Mapping[str, Any]] | None = None,
         progress: Progress | None = None,
         regions: Mapping[str, Sequence[Box]] | None = None,
@@ -316,7 +315,7 @@ class AsmkIndex(PhotoIndex):
         settings = self.spec.settings
         made = settings.get("regions")
         boxes = made and PhotoRegions(None if made == GRID else regions or {})
-        with working_folder(self.engine.folder, store) as place:
+        with self.engine.filling(), working_folder(self.engine.folder) as place:
             finder = Finder(self.local, settings["keypoints"], settings["size"], place, boxes)
             failures = finder.find_all(photos, None, progress)
             found = finder.signatures(photos, failures, self.engine.codebook, extra or {})

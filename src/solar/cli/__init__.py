@@ -21,7 +21,7 @@ _PANELS = {
     "Look closer": ("why", "match", "pairs", "duplicates", "groups", "attention", "locate"),
     "Measure": ("evaluate", "evaluate-patches", "reproduce"),
     "Train": ("data", "train", "distill", "adapt"),
-    "Embeddings and models": ("describe", "extract", "store", "models", "convert", "export"),
+    "Embeddings and models": ("describe", "models", "convert", "export"),
 }
 
 

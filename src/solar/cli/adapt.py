@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from solar.cli.options import Json, Model, Output, Seed
+from solar.cli.options import IndexAddress, Json, Model, Output, Seed
 
-EXAMPLE = "Example: solar adapt photos.store --labels labels.csv -o mine.safetensors"
+EXAMPLE = "Example: solar adapt photos.solar --labels labels.csv -o mine.safetensors"
 
 
 def adapt(
-    store: Annotated[str, typer.Argument(metavar="STORE")],
+    index: IndexAddress,
     output: Output,
     labels: Path | None = None,
     model: Model = None,
@@ -28,7 +28,6 @@ def adapt(
     a significant gain, nothing is written. The adapted model is a .safetensors.
 
     Options:
-        store: A store made by `solar extract`, or an index.
         labels: Labels: a CSV of name,label, or a JSON object of names and labels; default: folder
             names.
         layer: Use a layer in the format of ILIAS (.pth) instead of training one.
@@ -47,7 +46,7 @@ def adapt(
     start = perf_counter()
     with steps() as progress:
         found = work.adapt(
-            store, labels, output, model=model, layer=layer, progress=progress, **options
+            index, labels, output, model=model, layer=layer, progress=progress, **options
         )
     summary = {"model": str(output), **found.to_dict(), "seconds": perf_counter() - start}
     if json:

@@ -46,7 +46,7 @@ def evaluate(
         str | None,
         typer.Argument(
             metavar="SET",
-            help=f"{', '.join(GROUND_TRUTHS)}; a ground truth (.json, .pkl); a folder, tar, store "
+            help=f"{', '.join(GROUND_TRUTHS)}; a ground truth (.json, .pkl); a folder, tar, index "
             "or CSV of labelled photos (landmark/photo.jpg); or the folder of a --protocol.",
         ),
     ] = None,

@@ -9,11 +9,12 @@ import typer
 from solar.cli import options, printing
 from solar.cli.help import Commands
 from solar.cli.progress import photo_progress, steps
+from solar.defaults import BATCH
 from solar.errors import SolarError
 
 if TYPE_CHECKING:
     from solar.index.build import BuiltIndex
-    from solar.index.sync import Changes
+    from solar.index.ingest import Changes
 
 
 app = Commands(help="Build, update and inspect an index of photos.")
@@ -22,11 +23,8 @@ Sources = Annotated[
     list[Path],
     typer.Argument(
         metavar="SOURCE",
-        help="Photos, or folders, .txt lists or .tar shards of photos; or a store of embeddings.",
+        help="Photos, or folders, .txt lists or .tar shards of photos.",
     ),
-]
-KeptStore = Annotated[
-    Path | None, typer.Option("--store", help="Also keep the embeddings in this store.")
 ]
 Metadata = Annotated[
     Path | None,
@@ -38,7 +36,10 @@ Metadata = Annotated[
 
 # Parameters of `build` for either method alone.
 _ASMK = ("features", "words", "codebook", "train_on", "regions")
-_GLOBAL = ("model", "size", "compress", "device", "backend", "max_pixels", "keypoints")
+_GLOBAL = (
+    *("model", "size", "scales", "fast", "ignore_orientation", "compress", "device", "backend"),
+    *("max_pixels", "keypoints", "decoders", "batch", "scheduler", "workers"),
+)
 
 
 @app.command(epilog="Example: solar index build photos/ -o photos.solar")
@@ -48,13 +49,21 @@ def build(
     output: options.IndexOutput,
     model: options.Model = None,
     size: options.Size = None,
+    scales: options.Scales = None,
+    fast: Annotated[bool | None, typer.Option("--fast/--exact")] = None,
+    ignore_orientation: options.IgnoreOrientation = False,
     compress: options.Compress = None,
     device: options.Device = None,
     backend: options.Backend = None,
     max_pixels: options.MaxPixels = None,
+    decoders: Annotated[int | None, typer.Option(min=0)] = None,
+    batch: Annotated[int, typer.Option(min=1)] = BATCH,
+    scheduler: str | None = None,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
     follow: options.Follow = True,
+    skip_bad: options.SkipBad = True,
     report: options.Report = None,
-    store: KeptStore = None,
+    json: options.Json = False,
     metadata: Metadata = None,
     keypoints: Annotated[bool, typer.Option("--precompute-keypoints")] = False,
     method: options.Method = "global",
@@ -66,9 +75,15 @@ def build(
 ) -> None:
     """Build an index of photos; run it again to resume.
 
-    Files that cannot be indexed are skipped and listed with the reason.
+    Files that cannot be indexed are skipped and listed with the reason. With
+    --strict, the exit code is 1 if there are any.
 
     Options:
+        fast: Decode JPEGs on the GPU; on a CPU decode large ones at reduced size.
+        decoders: Number of decoding threads; default: automatic.
+        batch: Maximum batch size.
+        scheduler: Compute on a Dask cluster: tcp://host:8786.
+        workers: Compute on this many local Dask workers.
         keypoints: Compute the keypoints of all photos now, up to 136 kB each; otherwise searches
             compute them when a photo is first matched.
         words: For ASMK: number of visual words to learn.
@@ -76,9 +91,10 @@ def build(
     """
     from solar.asmk import build as asmk_build
     from solar.asmk.build import AsmkSettings
+    from solar.describe import Throughput
     from solar.index.build import build_index
 
-    known: dict[str, Any] = {"store": store, "metadata": metadata, "follow": follow}
+    known: dict[str, Any] = {"metadata": metadata, "follow": follow}
     with photo_progress() as shown, printing.warnings_as_sentences():
         known["progress"] = shown
         if method == "asmk":
@@ -91,13 +107,25 @@ def build(
         else:
             if option := options.first_given(context, _ASMK):
                 raise SolarError(f"{option} needs --method asmk.")
-            describing = {"size": size, "device": device}
-            describing |= {"backend": backend, "max_pixels": max_pixels}
+            describing = {
+                "size": size,
+                "scales": options.parse_scales(scales),
+                "orient": not ignore_orientation,
+                "mode": None if fast is None else "fast" if fast else "exact",
+                "device": device,
+                "backend": backend,
+                "max_pixels": max_pixels,
+                "throughput": Throughput(decoders, batch),
+                "scheduler": scheduler,
+                "workers": workers,
+            }
             known |= _compression(output, compress)
             built = build_index(sources, output, model=model, describing=describing, **known)
     if keypoints:
         _keep_keypoints(output)
-    _report(built, output, report)
+    _report(built, output, report, json=json, now=shown.done)
+    if built.skipped and not skip_bad:
+        raise typer.Exit(1)
 
 
 def _keep_keypoints(output: str) -> None:
@@ -119,7 +147,6 @@ def add(
     max_pixels: options.MaxPixels = None,
     follow: options.Follow = True,
     report: options.Report = None,
-    store: KeptStore = None,
     metadata: Metadata = None,
     regions: options.Regions = None,
 ) -> None:
@@ -140,7 +167,6 @@ def add(
             index,
             new=new,
             leave_out=without_copies if skip_copies else None,
-            store=store,
             metadata=metadata,
             progress=shown,
             follow=follow,
@@ -172,7 +198,7 @@ def sync(
         force: Also remove the photos of a folder that is empty or missing.
         exif: Also read time, position and camera of photos indexed without them.
     """
-    from solar.index.sync import Changes
+    from solar.index.ingest import Changes
     from solar.index.sync import sync as bring_up_to_date
 
     if watch and dry_run:
@@ -332,12 +358,44 @@ def copy(
         destination: The new index.
     """
     from solar.index import Index
-    from solar.index.index import need_vectors
 
-    with need_vectors(Index.open(index)) as opened:
+    with Index.open(index) as opened:
         engine = _compression(destination, compress, opened.info().get("compress", "none"))
         with opened.copy(destination, **engine) as copied:
             printing.say(f"{len(copied)} photos → {destination}")
+
+
+@app.command(epilog="Example: solar index export photos.solar --parquet photos.parquet")
+def export(
+    index: options.IndexAddress,
+    parquet: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    h5: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    npy: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+) -> None:
+    """Write the embeddings of an index for other tools.
+
+    Options:
+        parquet: Path, embedding, size and hash of every photo.
+        h5: Global features as hloc reads them.
+        npy: Embeddings as float32 (n, dim); their paths, one per line, in a .txt beside it.
+    """
+    from solar.files import refuse_places
+    from solar.index import Index, exchange
+
+    written = {
+        "the Parquet file": (parquet, exchange.write_parquet),
+        "the .h5 file": (h5, exchange.write_h5),
+        "the .npy file": (npy, exchange.write_npy),
+    }
+    refuse_places({what: file for what, (file, _) in written.items()})
+    if parquet is h5 is npy is None:
+        raise SolarError("Name a file to write: --parquet, --h5 or --npy.")
+    with Index.open(index) as opened:
+        for file, write in written.values():
+            if file is not None:
+                with steps() as shown:
+                    rows = write(opened, file, progress=shown)
+                printing.say(f"Wrote {printing.counted(rows, 'row')} → {file}")
 
 
 @app.command("map", epilog="Example: solar index map photos.solar -o map.png")
@@ -360,13 +418,12 @@ def draw_map(
     from solar.images import Roots
     from solar.images.known_roots import shown_roots
     from solar.index import Index
-    from solar.index.index import need_vectors
     from solar.show.collection_map import choose_method, draw_map, map_index
 
     if output is None and not json:
         raise SolarError("Name the picture to write with -o map.png, or use --json.")
     printing.check_suffix(output)
-    with need_vectors(Index.open(index)) as opened:
+    with Index.open(index) as opened:
         allowed = Roots()
         if output is not None:
             allowed = shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])
@@ -420,9 +477,14 @@ def _list(changes: "Changes", most: int = 10) -> None:
         printing.say(f"  … and {len(lines) - most:,} more: --json lists them all.")
 
 
-def _report(built: "BuiltIndex", index: str, report: Path | None) -> None:
+def _report(
+    built: "BuiltIndex", index: str, report: Path | None, *, json: bool = False, now: int = 0
+) -> None:
     count = len(built.index)
     built.index.close()
+    if json:
+        facts = {"photos": count, "skipped": len(built.skipped), "processed_now": now}
+        printing.print_json({"index": index, **facts})
     printing.print_summary("Indexed", built.photos, built.skipped, where=index)
     if built.photos != count:
         printing.say(f"{index} holds {count:,} photos.")

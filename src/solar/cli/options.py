@@ -72,9 +72,7 @@ IndexAddress = Annotated[
 ]
 CollectionSource = Annotated[
     str,
-    typer.Argument(
-        metavar="SOURCE", help="An index, a store, or a folder, list or tar shard of photos."
-    ),
+    typer.Argument(metavar="SOURCE", help="An index, or a folder, list or tar shard of photos."),
 ]
 Root = Annotated[
     Path | None,
@@ -176,7 +174,7 @@ Embeddings = Annotated[
     typer.Option(
         "--features",
         metavar="DB QUERIES",
-        help="Embeddings (.npy, .pt, .mat or a store) instead of a model and photos.",
+        help="Embeddings (.npy, .pt, .mat or an index) instead of a model and photos.",
     ),
 ]
 Compress = Annotated[

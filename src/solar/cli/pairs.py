@@ -55,7 +55,7 @@ def pairs(
     needs --photos. Run it again to resume.
 
     Options:
-        source: An index, a store, a folder, list or tar shard of photos, or an .h5 file of hloc's
+        source: An index, a folder, list or tar shard of photos, or an .h5 file of hloc's
             global features.
         query: Only pair the photos of this list with others.
         window: Also pair each photo with this many before and after it, by name.

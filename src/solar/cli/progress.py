@@ -91,8 +91,7 @@ def described_photos(source: str, work: Path, **describing: Any) -> "DescribedCo
     with photo_progress() as shown:
         found = described(source, work, progress=shown, **describing)
     if shown.done or found.skipped:
-        report = "`solar extract --report FILE`"
-        print_summary("Described", len(found), found.skipped, report=report)
+        print_summary("Described", len(found), found.skipped, report="`solar index build --report`")
     return found
 
 

@@ -2,25 +2,25 @@
 
 import hashlib
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from solar.demo import toy
-from solar.describe import extract
 from solar.describe.progress import Progress
 from solar.errors import SolarError
 from solar.evaluation import evaluate_labels
 from solar.files import replacing
 from solar.images import Photos, find_photos
+from solar.images.known_roots import confirm
 from solar.index import Index
+from solar.index.build import fill
 from solar.models import RetrievalNet, fingerprint
 from solar.ranking.rerank import AUTO
 from solar.show.attention_maps import draw_photos
 from solar.show.search_page import ranking_page
-from solar.storage.protocol import NoIndexError
+from solar.storage.folder import finished
 from solar.storage.types import Hit
 
 MOST = 120
@@ -69,7 +69,7 @@ def toy_sample(
     query = place / "query.jpg"
     toy.landmark(0, views, size=_PHOTO).save(query, quality=90)
     index = place / "sample.solar"
-    count = _index(photos, find_photos(photos), index, model, progress)
+    count = _index(find_photos(photos), index, model, progress)
     return Sample(index, str(query), "landmark-000", count, count)
 
 
@@ -85,7 +85,7 @@ def folder_sample(
     some = every.select(range(min(MOST, len(every))))
     place = folder.resolve() / f"{photos.resolve().stem}-{_key(some, model)}"
     index = place / "photos.solar"
-    count = _index(photos, some, index, model, progress)
+    count = _index(some, index, model, progress)
     if count < 2:
         raise SolarError(
             f"{photos} holds only {count} photo that can be read: choose a larger folder."
@@ -121,22 +121,13 @@ def score(sample: Sample) -> dict[str, float | None]:
     return evaluate_labels(rows, labels).to_dict()
 
 
-def _index(
-    root: Path, photos: Photos, place: Path, model: RetrievalNet, progress: Progress | None
-) -> int:
-    try:
+def _index(photos: Photos, place: Path, model: RetrievalNet, progress: Progress | None) -> int:
+    if finished(place):
         with Index.open(place) as opened:
             return len(opened)
-    except NoIndexError:
-        place.parent.mkdir(parents=True, exist_ok=True)
-    described = place.with_suffix(".store")
-    store = extract(photos, described, model=model, progress=progress)
-    if not len(store):
-        why = next(iter(store.failures.values()))
-        raise SolarError(f"No photo of {root} could be described: {why}")
-    Index.create(place, store, roots=photos.roots).close()
-    shutil.rmtree(described, ignore_errors=True)
-    return len(store)
+    with fill(place, photos, model=model, progress=progress) as made:
+        confirm(place, photos.roots)
+        return len(made)
 
 
 def _key(photos: Photos, model: RetrievalNet) -> str:

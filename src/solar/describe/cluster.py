@@ -1,22 +1,21 @@
-"""The same extraction on a Dask cluster: a shard is a task, the store is shared."""
+"""The same on a Dask cluster: a piece of photos is a task."""
 
 import logging
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from solar import __version__
-from solar.arrays import Floats
-from solar.describe.pipeline import Describer, ExtractionJob, describer, stack
+from solar.arrays import Floats, Vectors
+from solar.describe.pipeline import Described, Describer, DescribingJob, describer, stack
 from solar.describe.progress import Progress, counted
 from solar.describe.settings import Settings
-from solar.describe.store import Store
-from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.models import RetrievalNet, fingerprint
 
@@ -25,50 +24,62 @@ if TYPE_CHECKING:
 
 # A task that was on a worker when it died runs again elsewhere, up to this many times.
 RETRIES = 5
+_AHEAD = 1024  # tasks that a scheduler knows of at a time
 TIMEOUT = 10  # seconds that a scheduler has to answer, and to have a worker
 # Processors round differently; another network is far away.
 _ALIKE = 0.999
 
 
-def run_on_cluster(
-    job: ExtractionJob,
-    store: Store,
+@dataclass(frozen=True)
+class Writing:
+    """Where workers write embeddings, for one process to take."""
+
+    place: Path
+    write: Callable[[Vectors, Path], str]
+    """Writes embeddings (n, dim) to a file of a folder; returns its digest."""
+
+
+def describe_on_cluster(
+    job: DescribingJob,
+    pieces: Sequence[Sequence[int]],
     net: RetrievalNet,
+    writing: Writing | None,
     scheduler: str | None,
     workers: int | None,
     progress: Progress | None = None,
-) -> None:
-    """Describe all shards that a store still lacks on the workers of a cluster.
+) -> Iterator[Described]:
+    """Describe pieces of photos on the workers of a cluster; they come as they are ready.
 
-    Every worker must see the photos and the store under the same paths, and have this package
-    installed. A lost worker costs only the shards it was at. Without the address of a scheduler,
-    `workers` are started here. A SolarError if Dask is not installed, the scheduler cannot be
-    reached, the cluster is lost, or a worker does not see the store; a rerun continues.
+    Every worker must see the photos under the same paths, and the folder of `writing`; without it,
+    embeddings are sent. A lost worker costs only the pieces it was at. Without the address of a
+    scheduler, `workers` are started here. A SolarError if Dask is not installed, the scheduler
+    cannot be reached, the cluster is lost, or a worker does not see the folder.
     """
     try:
         from distributed import as_completed
     except ImportError:
         raise SolarError('A cluster needs Dask: pip install "solar-retrieval[dask]".') from None
 
-    pending = store.pending()
-    advance = counted(progress, "Describing", sum(len(store.source(shard)) for shard in pending))
+    advance = counted(progress, "Describing", sum(map(len, pieces)))
     proof = Proof.of(net, job.settings)
     with _quiet(), _explained(scheduler), _client(scheduler, workers) as client:
         client.wait_for_workers(1, timeout=TIMEOUT)
         network = client.scatter(net.cpu().eval(), broadcast=True)
-        # A worker opens the store itself: where that fails, the reason comes back.
-        place = store.path.absolute()
-        arguments = ((_part(job, store, shard), place, shard, network, proof) for shard in pending)
-        tasks = [
-            client.submit(_describe_shard, *one, retries=RETRIES, pure=False) for one in arguments
-        ]
-        for task in as_completed(tasks):
-            advance(task.result())
-    if left := store.pending():
-        raise SolarError(
-            f"{len(left)} of {store.shards} shards that workers have written are not in {place}: "
-            "let them see this folder under the same path, and run the same command again."
-        )
+        waiting = iter(pieces)
+
+        def submitted() -> Iterator[Any]:
+            for piece in waiting:
+                task = _part(job, piece), writing, network, proof
+                yield client.submit(_describe_piece, *task, retries=RETRIES, pure=False)
+
+        # Results wait on the workers: a bounded number, whatever the number of photos.
+        tasks = submitted()
+        running = as_completed(list(islice(tasks, _AHEAD)))
+        for task in running:
+            described: Described = task.result()
+            running.update(list(islice(tasks, 1)))
+            advance(len(described.names) + len(described.failures))
+            yield described
 
 
 @dataclass(frozen=True)
@@ -165,28 +176,28 @@ def _client(scheduler: str | None, workers: int | None) -> "Client":
         ) from error
 
 
-def _part(job: ExtractionJob, store: Store, shard: int) -> ExtractionJob:
-    """The piece of a job that one shard needs, so that a task stays small."""
-    photos = job.photos.select(job.numbers(store, shard))
+def _part(job: DescribingJob, piece: Sequence[int]) -> DescribingJob:
+    """What one piece needs, so that a task stays small."""
+    photos = job.photos.select(piece)
     boxes = {name: job.boxes[name] for name in photos.names if name in job.boxes}
     return replace(job, photos=photos, boxes=boxes)
 
 
-def _describe_shard(
-    job: ExtractionJob, place: Path, shard: int, net: RetrievalNet, proof: Proof
-) -> int:
-    """One task, on a worker: decode, describe and write a shard; return its number of photos."""
-    if not is_store(place):
+def _describe_piece(
+    job: DescribingJob, writing: Writing | None, net: RetrievalNet, proof: Proof
+) -> Described:
+    """One task, on a worker: decode and describe a piece, and write its embeddings."""
+    if writing is not None and not writing.place.is_dir():
         raise SolarError(
-            f"A worker on {platform.node()} does not see the store {place}: let all workers see "
-            "its folder under the same path, and run the same command again."
+            f"A worker on {platform.node()} does not see the folder {writing.place}: let all "
+            "workers see it under the same path, and run the same command again."
         )
-    store = Store.open(place, allow_partial=True)
     numbers = range(len(job.photos))
     describe = _describer(net, proof, job.settings)
     described = job.describe(numbers, map(job.decode, numbers), describe)
-    store.write_shard(shard, *described)
-    return len(numbers)
+    if writing is None or isinstance(described.vectors, str) or not described.names:
+        return described
+    return replace(described, vectors=writing.write(described.vectors, writing.place))
 
 
 _prepared: dict[tuple[str, Settings], Describer] = {}

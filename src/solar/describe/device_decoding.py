@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +20,9 @@ from torch import Tensor
 from solar.describe.prefetch import ahead, prefetched
 from solar.errors import SolarError
 from solar.images import DecodedImage, Photos, Stamp
+from solar.images.exif import ExifFacts, exif_facts
 from solar.images.gpu import Reduction
+from solar.images.sources import PhotoFile
 
 JpegEngine = Callable[[list[Tensor]], list[Tensor]]
 """JPEG files, (n,) bytes in main memory, to (3, h, w) bytes on a device.
@@ -48,12 +51,21 @@ class DeviceImage:
     height: int
 
 
-Decoded = tuple[int, DecodedImage | DeviceImage | str, Stamp | None]
-"""The number of a photo, its pixels or why there are none, and what its file was."""
+class FileFacts(NamedTuple):
+    """What the file of a photo says besides its pixels."""
+
+    stamp: Stamp
+    exif: ExifFacts
 
 
-PillowDecode = Callable[[int, Stamp | None], Decoded]
-"""Decodes a photo without a GPU; its file is only stamped where no stamp is given."""
+Decoded = tuple[int, DecodedImage | DeviceImage | str, FileFacts | None]
+"""The number of a photo, its pixels or why there are none, and what its file says."""
+
+Content = tuple[PhotoFile, Stamp]
+"""The file of a photo, read once."""
+
+PillowDecode = Callable[[int, Content | None], Decoded]
+"""Decodes a photo without a GPU; its file is only read where no content is given."""
 
 Plan = Callable[[int, bytes], Reduction | None]
 """The number of a photo and its file to what is to be done on a device; None: Pillow decodes it."""
@@ -62,7 +74,7 @@ Plan = Callable[[int, bytes], Reduction | None]
 @dataclass(frozen=True, eq=False, slots=True)
 class _Encoded:
     number: int
-    stamp: Stamp
+    content: Content
     data: Tensor
     plan: Reduction
 
@@ -108,18 +120,17 @@ class DeviceDecoding:
 
     def _read(self, number: int) -> _Encoded | Decoded:
         """Read a file for the device, or decode it by Pillow here in a thread."""
-        stamp = None
+        content = None
         try:
-            content = self.photos.content(number, LARGEST_FILE)
-            if content is not None:
-                data, stamp = content
-                plan = self.plan(number, data)
-                if plan is not None and plan.nbytes <= LARGEST_PHOTO:
-                    photo = _staged(memoryview(data)[: plan.end], self.device)
-                    return _Encoded(number, stamp, photo, plan)
+            content = self.photos.content(number)
+            data = content[0].data
+            plan = self.plan(number, data) if len(data) <= LARGEST_FILE else None
+            if plan is not None and plan.nbytes <= LARGEST_PHOTO:
+                photo = _staged(memoryview(data)[: plan.end], self.device)
+                return _Encoded(number, content, photo, plan)
         except SolarError:
             pass  # Pillow's way tries again, or says what is wrong
-        return self.by_pillow(number, stamp)
+        return self.by_pillow(number, content)
 
     def _decoded(self, encoded: Sequence[_Encoded]) -> dict[int, Tensor]:
         """What the device decodes, by number: (3, h, w) bytes there."""
@@ -146,13 +157,14 @@ class DeviceDecoding:
         images = self._shrunk([one for one in encoded if one.number in pixels], pixels)
         refused = [one for one in encoded if one.number not in images]
         others = ahead(
-            lambda one: self.by_pillow(one.number, one.stamp), refused, self.threads, len(refused)
+            lambda one: self.by_pillow(one.number, one.content), refused, self.threads, len(refused)
         )
         for one in group:
             if not isinstance(one, _Encoded):
                 yield one
             elif one.number in images:
-                yield one.number, images[one.number], one.stamp
+                file, stamp = one.content
+                yield one.number, images[one.number], FileFacts(stamp, exif_facts(file))
             else:
                 yield next(others)
 

@@ -1,9 +1,9 @@
-"""How photos become the shards of a store.
+"""How photos become embeddings.
 
 Reader → decoder → batcher → network → writer. Photos are decoded in other threads (Pillow lets go
 of Python's lock while it decodes and resizes) and arrive in order; those of one size share a
-forward pass; vectors leave a shard at a time. What a shard holds depends on its photos alone, so
-any run that finishes a store finishes the same one.
+forward pass; vectors leave a piece at a time. What a piece holds depends on its photos alone, so
+another run computes the same.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from solar.arrays import Floats, Pixels
+from solar.arrays import Floats, Pixels, Vectors
 from solar.defaults import BATCH, BATCH_PIXELS
-from solar.describe.device_decoding import Decoded, DeviceDecoding, jpeg_engine
+from solar.describe.device_decoding import Decoded, DeviceDecoding, FileFacts, jpeg_engine
 from solar.describe.prefetch import ahead, prefetched
 from solar.describe.progress import Progress, counted
 from solar.describe.settings import Settings, for_more
 from solar.errors import PassingError, SolarError
 from solar.images import Box, Photos, Source, Stamp
+from solar.images.exif import exif_facts
+from solar.images.sources import PhotoFile
 from solar.models import RetrievalNet
 from solar.models.inference import checked_device
 
@@ -79,45 +81,37 @@ def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = Non
     return FusedNet(net, device=device, dtype=settings.dtype, scales=settings.scales)
 
 
-class Shards(Protocol):
-    """What a job writes to: a `Store`, or several at once."""
+@dataclass(frozen=True)
+class Described:
+    """A piece of photos: those with an embedding, in the order of the list, and the others."""
 
-    shard_size: int
-
-    def pending(self) -> list[int]:
-        """The shards still to be written."""
-
-    def source(self, shard: int) -> list[str]:
-        """The names that a shard covers."""
-
-    def write_shard(
-        self,
-        shard: int,
-        vectors: list[Floats],
-        names: list[str],
-        sizes: list[tuple[int, int]],
-        failures: dict[str, str],
-        stamps: dict[str, Stamp],
-    ) -> None:
-        """Write one shard."""
+    names: list[str]
+    vectors: Vectors | str  # (n, dim), or the digest of a file that a worker has written
+    sizes: list[tuple[int, int]]  # width and height, upright
+    facts: list[FileFacts]
+    failures: dict[str, str]  # why a photo has none, by name
 
 
 @dataclass(frozen=True)
-class ExtractionJob:
+class DescribingJob:
     """What to describe and how; small enough to be sent to workers."""
 
     photos: Photos
     settings: Settings
-    boxes: dict[str, Box]
-    throughput: Throughput
+    boxes: Mapping[str, Box] = field(default_factory=dict)
+    throughput: Throughput = field(default_factory=Throughput)
 
-    def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
-        """Describe all shards that a store still lacks."""
-        shards = {shard: self.numbers(store, shard) for shard in store.pending()}
-        advance = counted(progress, "Describing", sum(map(len, shards.values())))
-        decoded = self._decoded([n for numbers in shards.values() for n in numbers], describe)
-        for shard, numbers in shards.items():
-            store.write_shard(shard, *self.describe(numbers, decoded, describe, advance))
+    def run(
+        self,
+        pieces: Sequence[Sequence[int]],
+        describe: Describer,
+        progress: Progress | None = None,
+    ) -> Iterator[Described]:
+        """Describe pieces of the photos, given by their numbers."""
+        advance = counted(progress, "Describing", sum(map(len, pieces)))
+        decoded = self._decoded([number for piece in pieces for number in piece], describe)
+        for piece in pieces:
+            yield self.describe(piece, decoded, describe, advance)
 
     def describe(
         self,
@@ -129,13 +123,13 @@ class ExtractionJob:
         """Describe some photos from a stream of decoded ones that has come to the first of them."""
         sizes: dict[int, tuple[int, int]] = {}
         failures: dict[str, str] = {}
-        stamps: dict[str, Stamp] = {}
+        facts: dict[int, FileFacts] = {}
 
         def batches() -> Iterator[Batch[int]]:
             batcher = Batcher[int](self.throughput.batch, self.throughput.pixels)
-            for number, image, stamp in islice(decoded, len(numbers)):
-                if stamp is not None:
-                    stamps[self.photos.names[number]] = stamp
+            for number, image, known in islice(decoded, len(numbers)):
+                if known is not None:
+                    facts[number] = known
                 if isinstance(image, str):
                     failures[self.photos.names[number]] = image
                 else:
@@ -143,37 +137,40 @@ class ExtractionJob:
                     yield from batcher.add(number, image.pixels)
             yield from batcher.flush()
 
-        vectors: dict[int, Floats] = {}
+        places = {number: place for place, number in enumerate(numbers)}
+        vectors, there = np.empty((0, 0), np.float32), np.zeros(len(numbers), np.bool_)
         for keys, rows in _run(describe, batches()):
+            if not len(vectors):
+                vectors = np.empty((len(numbers), rows.shape[1]), np.float32)
             sound = np.logical_and.reduce(np.isfinite(rows), axis=1)
-            vectors.update((n, row) for n, row, fine in zip(keys, rows, sound, strict=True) if fine)
+            mine = np.array([places[key] for key in keys])
+            vectors[mine], there[mine] = rows, sound
             lost = [self.photos.names[n] for n, fine in zip(keys, sound, strict=True) if not fine]
             failures |= dict.fromkeys(lost, "The network makes numbers of it that are not finite.")
             advance(len(keys) - len(lost))
         if failures:
             advance(len(failures))
+        found = [number for number, fine in zip(numbers, there, strict=True) if fine]
         return Described(
-            [vectors[n] for n in numbers if n in vectors],
-            [self.photos.names[n] for n in numbers if n in vectors],
-            [sizes[n] for n in numbers if n in vectors],
+            [self.photos.names[number] for number in found],
+            vectors if there.all() else vectors[there[: len(vectors)]],
+            [sizes[number] for number in found],
+            [facts[number] for number in found],
             failures,
-            stamps,
         )
 
-    def decode(self, number: int, stamp: Stamp | None = None) -> Decoded:
-        """Read and reduce one photo; `stamp` is that of its file, if known.
+    def decode(self, number: int, content: tuple[PhotoFile, Stamp] | None = None) -> Decoded:
+        """Read and reduce one photo; `content` is its file, if that was read before.
 
         A PassingError, after a few attempts, if the machine is at fault: the photo must not be
-        taken for a damaged one, or the store would be finished without it.
+        taken for a damaged one, or it would be left out.
         """
-        known = stamp
+        facts = None
         for pause in (*_PAUSES, None):
             try:
-                if known is None:
-                    source, stamp = self.photos.stamped(number)
-                else:
-                    source = self.photos.read(number)
-                return number, self.settings.decode(source, self._box(number)), stamp
+                file, stamp = content or self.photos.content(number)
+                facts = FileFacts(stamp, exif_facts(file))
+                return number, self.settings.decode(file, self._box(number)), facts
             except PassingError as error:
                 if pause is None:
                     raise PassingError(
@@ -182,15 +179,11 @@ class ExtractionJob:
                     ) from error
                 time.sleep(pause)
             except SolarError as error:
-                return number, str(error), stamp
+                return number, str(error), facts
         raise AssertionError("unreachable")
 
     def _box(self, number: int) -> Box | None:
         return self.boxes.get(self.photos.names[number])
-
-    def numbers(self, store: Shards, shard: int) -> list[int]:
-        """Which of the photos a shard covers."""
-        return [self.photos.numbers[name] for name in store.source(shard)]
 
     def _decoded(self, numbers: Sequence[int], describe: Describer) -> Iterator[Decoded]:
         """Decoded photos in the order asked for, ahead of their use when there are decoders."""
@@ -211,16 +204,6 @@ class ExtractionJob:
         if decoders == 0:
             return map(self.decode, numbers)
         return ahead(self.decode, numbers, decoders, most)
-
-
-class Described(NamedTuple):
-    """The arguments of `Store.write_shard`."""
-
-    vectors: list[Floats]
-    names: list[str]
-    sizes: list[tuple[int, int]]
-    failures: dict[str, str]
-    stamps: dict[str, Stamp]
 
 
 def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Floats]]:
@@ -323,11 +306,11 @@ _PIXELS = 8 * 2**20
 class QueryEncoder:
     """Describes queries as the photos that they are compared with were described.
 
-    Decoding, the fused network and the averaging of scales are those of `solar.extract`. The
+    Decoding, the fused network and the averaging of scales are those of an index. The
     network is left as it is. Several threads may use one encoder.
 
     Args:
-        recorded: The settings that a store or an index keeps; the network's own where it has none.
+        recorded: The settings that an index keeps; the network's own where it has none.
     """
 
     def __init__(self, net: RetrievalNet, recorded: Mapping[str, Any] | None = None) -> None:

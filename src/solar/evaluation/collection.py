@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from solar.datasets.labelled.photo_labels import folder_labels, labelled_photos
 from solar.datasets.public.revisited import GroundTruth
-from solar.describe.store import Store
-from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluation.described_photos import (
     VECTOR_FILES,
@@ -22,7 +22,7 @@ from solar.evaluation.described_photos import (
     open_rows,
     rank_options,
 )
-from solar.evaluation.embeddings import NAMES, select_rows
+from solar.evaluation.embeddings import NAMES
 from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.metrics import AP_CONVENTIONS
 from solar.evaluation.protocols.asmk import evaluate_asmk
@@ -33,6 +33,7 @@ from solar.evaluation.protocols.vpr import evaluate_vpr
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Photos
+from solar.storage.catalogue import is_index
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
@@ -64,7 +65,7 @@ def evaluate(
     Args:
         what: `roxford5k`, `rparis6k`, `oxford5k` or `paris6k`; your own ground truth (`.json`, or
             `.pkl` in the published form); or labelled photos, each a query for the others with its
-            label: a folder or tar of `landmark/photo.jpg`, a store made of one, or a CSV of
+            label: a folder or tar of `landmark/photo.jpg`, an index of one, or a CSV of
             `name,label`. With a `protocol`, the folder of its set.
         model: The model: a network, or what `solar.load` takes. Default: solar-r18.
         settings: How to do it.
@@ -108,8 +109,7 @@ class DescribedSet:
         """Names of the database's photos, one per row."""
         if self.truth is not None:
             return self.truth.database
-        assert isinstance(self.database.rows, Store)
-        return self.database.rows.names
+        return self.database.names
 
     @property
     def names(self) -> tuple[str, str, str]:
@@ -123,10 +123,12 @@ class DescribedSet:
         ranking = rank_options(settings, self.distractors, self.names)
         rows = self.database.rows
         if self.truth is not None and self.queries is not None:
-            queries = select_rows(self.queries.rows, slice(None))
+            queries = np.asarray(self.queries.rows)
             return evaluate_ground_truth(self.truth, rows, queries, average=average, **ranking)
-        found = evaluate_labels(rows, self.labels, photos=self.photos, average=average, **ranking)
-        return replace(found, failures=rows.failures if isinstance(rows, Store) else {})
+        failures = self.database.failures
+        known: dict[str, Any] = {"photos": self.photos, "skipped": failures, "average": average}
+        found = evaluate_labels(rows, self.labels, **known, **ranking)
+        return replace(found, failures=failures)
 
 
 def open_collection(
@@ -157,8 +159,8 @@ def _describe_truth(
     orient = not settings.published
     database, queries, boxes = truth_photos(what, truth, settings.root, orient=orient)
     found = (
-        DescribedPhotos(describe(database, {}), NAMES[1], database),
-        DescribedPhotos(describe(queries, boxes), NAMES[0], queries),
+        replace(describe(database, {}), name=NAMES[1]),
+        replace(describe(queries, boxes), name=NAMES[0]),
     )
     for name, why in (failure for part in found for failure in part.failures.items()):
         raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
@@ -168,26 +170,25 @@ def _describe_truth(
 def _labelled(
     path: Path, describe: PhotoDescriber | None, settings: EvaluationSettings
 ) -> DescribedSet:
-    photos: Photos | None = None
     if settings.features is not None:
         raise SolarError(f"`features=` needs the ground truth of the same photos, not {path}.")
-    if is_store(path):
-        store = Store.open(path)
-        labels = folder_labels(store.names, path)
+    if is_index(path):
+        found = open_rows(path, str(path), "")
+        labels = folder_labels(found.names, path)
         if settings.root is not None:
-            photos = Photos.in_folder(Path(settings.root), store.names)
+            found = replace(found, photos=Photos.in_folder(Path(settings.root), found.names))
     elif path.suffix.lower() in VECTOR_FILES:
-        raise SolarError(f"{path} has no labels: give a store, or a ground truth and `features=`.")
+        raise SolarError(f"{path} has no labels: give an index, or a ground truth and `features=`.")
     else:
         photos, given = labelled_photos(path, settings.root)
         if describe is None:
             raise SolarError(f"Evaluating {path} needs a `model=`.")
-        store = describe(photos, {})
+        found = replace(describe(photos, {}), name=str(path))
         known = dict(zip(photos.names, given, strict=True))
-        labels = [known[name] for name in store.names]
-    if not len(store):
-        why = next(iter(store.failures.values()), "there is none").rstrip(".")
+        labels = [known[name] for name in found.names]
+    if not len(found.rows):
+        why = next(iter(found.failures.values()), "there is none").rstrip(".")
         hint = ": if its paths are relative to another folder, name it with `root=`"
         hint = hint if path.suffix.lower() == ".csv" else ""
         raise SolarError(f"No photo of {path} could be read ({why}){hint}.")
-    return DescribedSet(DescribedPhotos(store, str(path), photos), labels=labels)
+    return DescribedSet(found, labels=labels)

@@ -6,30 +6,29 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from solar.arrays import AnyFloats
-from solar.describe.store import Store
-from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.evaluation.embeddings import NAMES, Database, read_vectors
+from solar.evaluation.embeddings import NAMES, read_vectors
 from solar.evaluation.ranks import RankOptions
 from solar.evaluation.settings import EvaluationSettings, Features
 from solar.images import Box, Photos, find_photos
+from solar.index.build import fill
+from solar.index.index import Index
+from solar.index.photo_index import PhotoIndex
 from solar.storage.catalogue import is_index
+from solar.storage.rows import Matrix, as_rows
+from solar.storage.types import DescriptorSpec
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
 
-
-# Photos, some cut to a box, to a store, perhaps one made before.
-PhotoDescriber: TypeAlias = Callable[[Photos, Mapping[str, Box]], Store]
 
 VECTOR_FILES = {".npy", ".pt", ".mat"}
 
@@ -38,36 +37,44 @@ VECTOR_FILES = {".npy", ".pt", ".mat"}
 class DescribedPhotos:
     """Part of a set: (n, dim) unit rows, its name for messages, and its photos, if known.
 
-    Some photos may have no row.
+    Attributes:
+        rows: In the order of `known`, or else of the photos.
+        name: For messages.
+        photos: The photos, some of which may have no row.
+        known: The names of the rows' photos, if they were described or come from an index.
+        failures: Photos that could not be read and have no row, and why.
+        spec: How the rows were made, if that is known.
     """
 
-    rows: Database
+    rows: Matrix
     name: str
     photos: Photos | None = None
+    known: Sequence[str] | None = None
+    failures: Mapping[str, str] = field(default_factory=dict)
+    spec: DescriptorSpec | None = None
 
     @property
     def names(self) -> Sequence[str]:
         """Name of each row's photo; a SolarError if that is not known."""
-        if isinstance(self.rows, Store):
-            return self.rows.names
+        if self.known is not None:
+            return self.known
         if self.photos is None:
-            raise SolarError(f"{self.name} has no names of photos: use a store.")
+            raise SolarError(f"{self.name} has no names of photos: use an index.")
         return self.photos.names
 
-    @property
-    def failures(self) -> Mapping[str, str]:
-        """Photos that could not be read and have no row, and why."""
-        return self.rows.failures if isinstance(self.rows, Store) else {}
-
-    def rows_of(self, names: Sequence[str], what: str) -> AnyFloats:
-        """The (n, dim) rows of some photos: by name in a store, all of them and in order otherwise.
+    def rows_of(self, names: Sequence[str], what: str) -> Matrix:
+        """The (n, dim) rows of some photos: by name if known, all of them and in order otherwise.
 
         A SolarError if there is none for one of them; it calls them `what`.
         """
-        if isinstance(self.rows, Store):
-            for name, why in self.rows.failures.items():
-                raise SolarError(f"There is no descriptor of the photo {name}: {why}")
-            return self.rows.vectors(self.rows.rows_of(names))
+        if self.known is not None:
+            for name, why in self.failures.items():
+                raise SolarError(f"There is no embedding of the photo {name}: {why}")
+            places = {name: row for row, name in enumerate(self.known)}
+            for name in names:
+                if name not in places:
+                    raise SolarError(f"{self.name} has no photo {name!r}: give one that it has.")
+            return self.rows[[places[name] for name in names]]
         if (rows := len(self.rows)) != len(names):
             raise SolarError(f"There are {rows} rows in {self.name} but {len(names)} {what}.")
         return self.rows
@@ -77,44 +84,55 @@ class DescribedPhotos:
         return None if self.photos is None else self.photos.read(self.photos.names.index(name))
 
 
+PhotoDescriber: TypeAlias = Callable[[Photos, Mapping[str, Box]], DescribedPhotos]
+"""Describes photos, some cut to a box; what it gives may have been made before."""
+
+
+def from_index(index: PhotoIndex, photos: Photos | None = None) -> DescribedPhotos:
+    """The photos of an index with their rows, in the order of `photos` if given."""
+    indexed, vectors = index.mapped()
+    names, place = [photo.path for photo in indexed], index.place
+    skipped = index.skipped
+    if photos is not None:
+        rows = {name: row for row, name in enumerate(names)}
+        names = [name for name in photos.names if name in rows]
+        vectors = as_rows(vectors).select(np.array([rows[name] for name in names], np.int64))
+        skipped = {name: why for name, why in skipped.items() if name in photos.numbers}
+    return DescribedPhotos(vectors, place, photos, names, skipped, index.spec)
+
+
 def open_rows(
     what: Features, name: str, option: str, describe: PhotoDescriber | None = None
 ) -> DescribedPhotos:
-    """Descriptors from an array, a store or a file, or of photos; files are mapped, not read."""
-    if isinstance(what, np.ndarray | Store):
+    """Descriptors from an array, an index or a file, or of photos; nothing is copied."""
+    if isinstance(what, np.ndarray):
         return DescribedPhotos(what, name)
     path, name = Path(what), os.fspath(what)
-    if is_store(path):
-        return DescribedPhotos(Store.open(path), name)
+    if is_index(path):
+        with Index.open(path) as index:
+            return replace(from_index(index), name=name)
     if path.name.partition(":")[0].lower().endswith(tuple(VECTOR_FILES)):
         return DescribedPhotos(read_vectors(what), name)
-    refuse_index(path)
     if describe is None:
-        raise SolarError(f"{option} {path} is not a store, .npy, .pt or .mat file of descriptors.")
+        raise SolarError(f"{option} {path} is not an index, .npy, .pt or .mat file.")
     photos = find_photos(path)
-    return DescribedPhotos(describe(photos, {}), name, photos)
-
-
-def refuse_index(path: Path) -> None:
-    """A SolarError if an index is given where photos or a store are expected."""
-    if is_index(path):
-        raise SolarError(f"{path} is an index: give the folder of its photos, or a store.")
+    return replace(describe(photos, {}), name=name, photos=photos)
 
 
 def find_side(place: Path, side: int, settings: EvaluationSettings) -> Photos | DescribedPhotos:
-    """The database (side 0) or the queries (1) of a set: a folder, list, tar or store.
+    """The database (side 0) or the queries (1) of a set: a folder, list, tar or index.
 
-    Photos are not described yet, so that mistakes show at once. Features that are no store are of
+    Photos are not described yet, so that mistakes show at once. Features that are no index are of
     the photos there, in the order of their names. A SolarError if something is missing, unreadable,
     or does not belong together.
     """
     if settings.features is not None:
         opened = open_rows(settings.features[side], NAMES[1 - side], "`features=`")
-        if not isinstance(opened.rows, Store):
+        if opened.known is None:
             opened = replace(opened, photos=find_photos(place))
             opened.rows_of(opened.names, f"photos in {place}")
         return opened
-    return open_rows(place, str(place), "") if is_store(place) else find_photos(place)
+    return open_rows(place, str(place), "") if is_index(place) else find_photos(place)
 
 
 def describe_side(
@@ -124,7 +142,7 @@ def describe_side(
     if isinstance(found, Photos):
         if describe is None:
             raise SolarError(f"Evaluating {place} needs a `model=`.")
-        found = DescribedPhotos(describe(found, {}), str(place), found)
+        found = replace(describe(found, {}), name=str(place), photos=found)
     else:
         _check_model(found, describe)
     if not len(found.rows):
@@ -144,11 +162,11 @@ def open_distractors(
 
 
 def _check_model(given: DescribedPhotos, describe: PhotoDescriber | None) -> None:
-    store = given.rows
-    if not isinstance(store, Store) or not isinstance(describe, ModelDescriber):
+    spec = given.spec
+    if spec is None or not isinstance(describe, ModelDescriber):
         return
-    if store.fingerprint != describe.fingerprint:
-        raise SolarError(f"{store.path} is of another model ({store.model}): give the photos.")
+    if spec.fingerprint and spec.fingerprint != describe.fingerprint:
+        raise SolarError(f"{given.name} is of another model ({spec.model}): give the photos.")
 
 
 def rank_options(
@@ -183,9 +201,9 @@ def needs_model(what: str | Path | None, settings: EvaluationSettings) -> bool:
     if settings.method == "asmk" or any(one is not None for one in given):
         return False
     sides = [Path(what or "", side) for side in (settings.database, settings.queries) if side]
-    if len(sides) == 2 and all(map(is_store, sides)):
+    if len(sides) == 2 and all(map(is_index, sides)):
         return False
-    return what is None or not is_store(what)
+    return what is None or not is_index(Path(what))
 
 
 def model_describer(
@@ -204,7 +222,7 @@ def model_describer(
 
 @dataclass(frozen=True)
 class ModelDescriber:
-    """Photos to a store in the cache, one for everything that shapes the descriptors.
+    """Photos to an index in the cache, one for everything that shapes the embeddings.
 
     The weights of the model must not change while this is in use.
     """
@@ -214,34 +232,35 @@ class ModelDescriber:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The hash of the weights, computed once for all stores."""
+        """The hash of the weights, computed once for all."""
         from solar.models import fingerprint
 
         return fingerprint(self.model)
 
-    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
+    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> DescribedPhotos:
         """Describe photos, some only inside a box, unless the cache has them."""
-        from solar.describe import extract
-
-        return extract(
-            photos,
+        index = fill(
             self.place(photos, boxes),
+            photos,
             model=self.model,
             boxes=boxes,
             backend=self.settings.backend or "torch",
-            dtype="float16" if self.settings.compress == "fp16" else "float32",
+            options={"compress": self.settings.compress or "none"},
             progress=self.settings.progress,
+            empty=True,
             **self.settings.describing,
         )
+        with index:
+            return from_index(index, photos)
 
     def place(self, photos: Photos, boxes: Mapping[str, Box]) -> Path:
-        """The store's own folder in the cache."""
+        """The index's own folder in the cache."""
         assert self.settings.cache is not None
-        # A store has the name of its model, so the same weights under two names make two stores.
+        # An index has the name of its model: the same weights under two names make two.
         model = [self.fingerprint, self.model.source]
         settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
         places = [str(place) for place in photos.places]
         half, published = self.settings.compress == "fp16", self.settings.published
         how = (self.settings.backend or "torch", half, published)
         key = json.dumps([*settings, places, dict(boxes), *how])
-        return Path(self.settings.cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"
+        return Path(self.settings.cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.solar"

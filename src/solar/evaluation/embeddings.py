@@ -6,19 +6,16 @@ import importlib
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from solar.arrays import AnyFloats
-from solar.describe.store import Store
 from solar.errors import SolarError
-
-Database: TypeAlias = AnyFloats | Store
+from solar.storage.rows import Matrix
 
 NAMES = ("the queries", "the database", "the distractors")
 
@@ -28,27 +25,25 @@ _PLAUSIBLE_SAMPLE = 32  # columns of a mapped file are scattered reads: look at 
 
 
 def read_vectors(path: str | os.PathLike[str]) -> AnyFloats:
-    """Read descriptors as (n, dim), from a store, `.npy`, `.pt` or `.mat`.
+    """Read descriptors as (n, dim), from `.npy`, `.pt` or `.mat`.
 
-    `file.mat:X` or `file.pt:X` names one of several arrays. A store is copied into memory (walk a
-    large one with `Store.chunks`); `.npy` and newer `.pt` files are mapped, so an array of any size
-    opens at once. A `.pt` or `.mat` holds (dim, n), as published, and `.npy` (n, dim), unless only
-    the other way gives vectors of unit length. The array may be a transposed or read-only view.
+    `file.mat:X` or `file.pt:X` names one of several arrays. `.npy` and newer `.pt` files are
+    mapped, so an array of any size opens at once. A `.pt` or `.mat` holds (dim, n), as
+    published, and `.npy` (n, dim), unless only the other way gives vectors of unit length. The
+    array may be a transposed or read-only view.
     """
     match = re.fullmatch(r"(.+\.(?:mat|pt)):([^/\\:]+)", os.fspath(path), re.IGNORECASE | re.DOTALL)
     named = match is not None and not Path(path).exists()
     path, key = (Path(match[1]), match[2]) if match and named else (Path(path), None)
-    if path.is_dir():
-        return Store.open(path).vectors()
     if not path.exists():
-        raise SolarError(f"{path} does not exist; give a store, .npy, .pt or .mat file.")
+        raise SolarError(f"{path} does not exist; give an index, .npy, .pt or .mat file.")
     kind = path.suffix.lower()
     if kind == ".npy":
         array = _read_npy(path)
     elif kind in (".pt", ".mat"):
         array = (_read_pt if kind == ".pt" else _read_mat)(path, key)
     else:
-        raise SolarError(f"{path} is not a store, .npy, .pt or .mat file; convert it to .npy.")
+        raise SolarError(f"{path} is not an index, .npy, .pt or .mat file; convert it to .npy.")
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
         raise SolarError(f"{path} holds {array.dtype} {array.shape}, not a matrix of floats.")
     usual, other = (array, array.T) if kind == ".npy" else (array.T, array)
@@ -115,13 +110,6 @@ def _unreadable(path: Path, expected: str) -> SolarError:
     return SolarError(f"{path} is not {expected}, or is damaged: download or create it again.")
 
 
-def select_rows(
-    database: Database, rows: slice | Sequence[int] | npt.NDArray[np.int64]
-) -> AnyFloats:
-    """Some rows of an array or a store."""
-    return database.vectors(rows) if isinstance(database, Store) else database[rows]
-
-
 class RowBlocks:
     """Rows to search in, `total` of `dim` numbers: the database's, then the distractors'.
 
@@ -131,8 +119,8 @@ class RowBlocks:
     def __init__(
         self,
         queries: AnyFloats,
-        database: Database,
-        distractors: Database | None,
+        database: Matrix,
+        distractors: Matrix | None,
         names: tuple[str, str, str],
     ) -> None:
         self._parts = [(names[1], database)]
@@ -167,9 +155,9 @@ class RowBlocks:
 
 
 def _read(
-    first: int, name: str, part: Database, start: int, stop: int, dtype: np.dtype[Any]
+    first: int, name: str, part: Matrix, start: int, stop: int, dtype: np.dtype[Any]
 ) -> tuple[int, AnyFloats]:
-    block: AnyFloats = np.ascontiguousarray(select_rows(part, slice(start, stop)), dtype)
+    block: AnyFloats = np.ascontiguousarray(part[start:stop], dtype)
     check_rows(name, block, start)  # reads every number, and so brings a mapped file into memory
     return first, block
 
@@ -190,9 +178,7 @@ def check_rows(name: str, rows: AnyFloats, start: int = 0) -> None:
     raise SolarError(f"{row} has length {length:.3g}, not 1: divide every row by its length first.")
 
 
-def _width(name: str, part: Database, has: str) -> int:
-    if isinstance(part, Store):
-        return part.dim
+def _width(name: str, part: Matrix, has: str) -> int:
     if part.ndim != 2:
         raise SolarError(f"Descriptors must be a matrix, but {name} {has} shape {part.shape}.")
     return int(part.shape[1])

@@ -6,34 +6,34 @@ from typing import Unpack
 import numpy as np
 
 from solar.arrays import Ints
-from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation.embeddings import Database, select_rows
 from solar.evaluation.metrics import CUTS, measure, without_junk
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
+from solar.storage.rows import Matrix
 
 
 def evaluate_labels(
-    database: Database,
+    database: Matrix,
     labels: Sequence[str],
     *,
     photos: Sequence[str] | None = None,
+    skipped: Mapping[str, str] | None = None,
     average: str = "trapezoid",
     **ranking: Unpack[RankOptions],
 ) -> Evaluation:
     """Use every photo as a query among all the others: mAP, mP@k and recall@k.
 
     Database is (n, dim) unit rows, with a label and perhaps the name of its photo for each. A photo
-    alone with its label is no query, but the others are ranked against it as well. Average and
-    ranking are as for `evaluate_ground_truth`.
+    alone with its label is no query, but the others are ranked against it as well. Photos that
+    were `skipped`, and why, are named where no label comes twice. Average and ranking are as for
+    `evaluate_ground_truth`.
     """
     names = ranking.setdefault("names", ("the photos", "the photos", "the distractors"))
     if len(labels) != len(database):
         raise SolarError(f"There are {len(labels)} labels for {len(database)} rows of {names[1]}.")
-    skipped = database.failures if isinstance(database, Store) else {}
     asking, kin = label_groups(labels, names[1], skipped)
-    places = ranks(select_rows(database, asking), database, kin, **ranking)
+    places = ranks(database[asking], database, kin, **ranking)
     asked = [str(row) if photos is None else photos[row] for row in asking.tolist()]
     return measure_labels(asked, asking, kin, places, average=average)
 

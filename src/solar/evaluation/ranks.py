@@ -28,7 +28,8 @@ import numpy.typing as npt
 from solar.arrays import AnyFloats, Doubles, Ints
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
-from solar.evaluation.embeddings import NAMES, Database, RowBlocks, check_rows
+from solar.evaluation.embeddings import NAMES, RowBlocks, check_rows
+from solar.storage.rows import Matrix
 
 MEMORY = 128 * 2**20
 _GPU_MEMORY = 2**30  # measured on an H200: chunks of 128 MiB take twice as long in all
@@ -45,7 +46,7 @@ _PIECE = 4096  # rows
 class RankOptions(TypedDict, total=False):
     """Options of `ranks` and `nearest`, see there."""
 
-    distractors: Database | None
+    distractors: Matrix | None
     precision: str | None
     device: str | None
     progress: Progress | None
@@ -54,7 +55,7 @@ class RankOptions(TypedDict, total=False):
 
 def ranks(
     queries: AnyFloats,
-    database: Database,
+    database: Matrix,
     items: Sequence[npt.ArrayLike],
     *,
     memory: int | None = None,
@@ -64,7 +65,7 @@ def ranks(
 
     Args:
         queries: (nq, dim), unit rows.
-        database: (n, dim), unit rows: an array, possibly memory-mapped, or a store.
+        database: (n, dim), unit rows: an array, or those of an index.
         items: For each query the numbers of the database's rows to rank, each once.
         memory: Bytes for chunks of rows and their scores; default: 128 MiB, 1 GiB with a GPU.
         ranking: `distractors`, more rows, numbered after the database's; `precision` of the fast
@@ -83,7 +84,7 @@ def ranks(
 
 def tied_ranks(
     queries: AnyFloats,
-    database: Database,
+    database: Matrix,
     items: Sequence[npt.ArrayLike],
     *,
     memory: int | None = None,
@@ -96,7 +97,7 @@ def tied_ranks(
 
 def _counted(
     queries: AnyFloats,
-    database: Database,
+    database: Matrix,
     items: Sequence[npt.ArrayLike],
     memory: int | None,
     ranking: RankOptions,
@@ -129,7 +130,7 @@ def _counted(
 
 
 def _prepared(
-    queries: AnyFloats, database: Database, ranking: RankOptions
+    queries: AnyFloats, database: Matrix, ranking: RankOptions
 ) -> tuple[RowBlocks, AnyFloats]:
     """The rows to search in, and the checked queries in the precision of the fast product."""
     precision, names = ranking.get("precision"), ranking.get("names", NAMES)
@@ -144,10 +145,10 @@ def _prepared(
 
 def best(
     queries: AnyFloats,
-    database: Database,
+    database: Matrix,
     count: int,
     *,
-    distractors: Database | None = None,
+    distractors: Matrix | None = None,
     memory: int = MEMORY,
     names: tuple[str, str, str] = NAMES,
 ) -> list[npt.NDArray[np.int64]]:
@@ -400,7 +401,7 @@ def _each(pool: Executor, jobs: Sequence[Callable[[], None]]) -> None:
 
 def nearest(
     queries: AnyFloats,
-    database: Database,
+    database: Matrix,
     *,
     memory: int = MEMORY,
     **ranking: Unpack[RankOptions],

@@ -14,10 +14,9 @@ from solar.errors import SolarError
 if TYPE_CHECKING:
     from solar.arrays import AnyFloats
     from solar.describe.progress import Progress
-    from solar.describe.store import Store
 
-Features: TypeAlias = "str | Path | AnyFloats | Store"
-"""Descriptors: an array, a store, or a file that `read_vectors` takes."""
+Features: TypeAlias = "str | Path | AnyFloats"
+"""Embeddings: an array, an index, or a file that `read_vectors` takes."""
 
 _OF_ASMK = ("local_features", "codebook", "regions")
 _OF_PROTOCOLS = (
@@ -36,8 +35,8 @@ class EvaluationSettings:
         root: Folder of the data: of the photos, or one with a named set's `jpg/` and ground truth,
             or that has both in a folder of the set's name.
         ground_truth: The ground truth file, if it is not in the root.
-        features: Embeddings of the database and of the queries (.npy, .pt, .mat or a store), in the
-            order of the ground truth, instead of a model and photos.
+        features: Embeddings of the database and of the queries (.npy, .pt, .mat or an index), in
+            the order of the ground truth, instead of a model and photos.
         distractors: Photos or embeddings that match no query.
         size: Longest side of photos in pixels; default: the model's own.
         scales: Scales to average; default: the model's own.
@@ -47,7 +46,7 @@ class EvaluationSettings:
             65,536 rows.
         device: Where to compute scores and, for a model that is not loaded yet, embeddings.
         progress: Called with the step, what is done, and the total.
-        backend: CPU backend, as for `solar.extract`; default: torch.
+        backend: CPU backend, as for `solar.build`; default: torch.
         compress: `none`, or `fp16` to round embeddings to float16.
         published: As the published code does it: stored pixels (no EXIF orientation), decoded by
             Pillow, and float32 on a GPU, too.
@@ -59,9 +58,9 @@ class EvaluationSettings:
         regions: For ASMK: `grid`, or a file of boxes in the photos of the database, where
             distractors are called `distractors:NAME`.
         protocol: vpr (place recognition), ilias, gldv2-retrieval or gldv2-recognition.
-        database: Photos or a store to search in, below the folder; default: database (vpr), index
+        database: Photos or an index to search in, below the folder; default: database (vpr), index
             or train (gldv2).
-        queries: Query photos or a store, below the folder; default: queries (vpr) or test (gldv2).
+        queries: Query photos or an index, below the folder; default: queries (vpr) or test (gldv2).
         positions: vpr: a CSV of name,east,north in metres, if names lack @UTM_E@UTM_N@.
         radius: vpr: a photo is correct within this many metres.
         frames: vpr: photos of the same name up to this many frames apart are correct (Nordland).

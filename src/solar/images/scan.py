@@ -49,6 +49,15 @@ class Found(NamedTuple):
     modified: int = 0  # nanoseconds; of the shard for a photo in one
 
 
+def look(below: str, file: Path) -> Found:
+    """A file as it is now, whether it is there or not."""
+    try:
+        now = file.stat()
+    except OSError:
+        return Found(below, file)
+    return Found(below, file, now.st_size, now.st_mtime_ns)
+
+
 @dataclass
 class Scan:
     """Files that may be photos, in order, and those left out, with the reason."""

@@ -8,13 +8,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
 from solar.errors import PASSING, PassingError, SolarError
 from solar.files import file_digest
 from solar.images.roots import Root, Roots, expanded, is_folder, read_place
-from solar.images.scan import Found, Place, Scan, scan
+from solar.images.scan import Found, Place, Scan, look, scan
+
+LARGEST_FILE = 2 << 30
+"""Bytes of a photo's file, at most; no photo within `solar.images.MAX_PIXELS` has more."""
+
+
+@dataclass(frozen=True)
+class PhotoFile:
+    """The content of a photo, a `solar.images.Source` that may be read again and again."""
+
+    data: bytes
+    name: Path | None  # of its file, for messages
+
+    def read(self, size: int = -1, /) -> bytes:
+        """All bytes."""
+        return self.data
 
 
 class Stamp(NamedTuple):
@@ -43,7 +59,9 @@ class Photos:
     def in_folder(cls, folder: Path, names: Iterable[str]) -> "Photos":
         """Photos by their paths below a folder, whether they exist or not."""
         names = tuple(names)
-        return cls(names, tuple(folder / name for name in names))
+        places = tuple(folder / name for name in names)
+        found = tuple(starmap(look, zip(names, places, strict=True)))
+        return cls(names, places, seen=found)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -73,28 +91,26 @@ class Photos:
 
     def stamp(self, number: int) -> Stamp:
         """Size, time and digest of photo `number` now; a SolarError if it cannot be read."""
-        return self.stamped(number)[1]
-
-    def stamped(self, number: int) -> tuple[Path | bytes, Stamp]:
-        """The photo as from `read`, and its stamp."""
         place = self.places[number]
         if not isinstance(place, Path):
-            return self._in_shard(number, place)
+            return self._in_shard(number, place)[1]
         with self._reading(number, place):
             now = _regular(place)
-            return place, Stamp(now.st_size, now.st_mtime_ns, file_digest(place))
+            return Stamp(now.st_size, now.st_mtime_ns, file_digest(place))
 
-    def content(self, number: int, most: int) -> tuple[bytes, Stamp] | None:
-        """The bytes and the stamp of photo `number`; None if it has more than `most` bytes."""
+    def content(self, number: int) -> tuple["PhotoFile", Stamp]:
+        """Photo `number`, opened and read once, and its stamp; a SolarError if it cannot be."""
         place = self.places[number]
         if not isinstance(place, Path):
-            return self._in_shard(number, place) if place[2] <= most else None
+            data, stamp = self._in_shard(number, place)
+            return PhotoFile(data, None), stamp
         with self._reading(number, place):
             now = _regular(place)
-            if now.st_size > most:
-                return None
+            if now.st_size > LARGEST_FILE:
+                raise SolarError(f"{place} has more than 2 GiB: make the photo smaller.")
             data = place.read_bytes()
-        return data, Stamp(now.st_size, now.st_mtime_ns, hashlib.sha256(data).hexdigest())
+        stamp = Stamp(now.st_size, now.st_mtime_ns, hashlib.sha256(data).hexdigest())
+        return PhotoFile(data, place), stamp
 
     def _in_shard(self, number: int, place: tuple[Path, int, int]) -> tuple[bytes, Stamp]:
         data = self.read(number)

@@ -7,23 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from solar.describe.store import Store
-from solar.describe.store_files import is_store
-from solar.errors import SolarError
 from solar.images import Photos, collect
-from solar.images.known_roots import confirm
 from solar.index.build import BuiltIndex, read_metadata, warn_of_unknown
-from solar.index.index import Address, Index, need_vectors
+from solar.index.index import Address, Index
+from solar.index.ingest import Changes, apply, plan
 from solar.index.photo_index import PhotoIndex
-from solar.index.sources import details, joined_roots, roots_known
-from solar.index.sync import Changes, apply, compare
-from solar.storage.types import Amendment
 
 if TYPE_CHECKING:
     from solar.describe.progress import Progress
 
 
-LeaveOut: TypeAlias = Callable[[Index, Photos, Changes], tuple[Changes, dict[str, str]]]
+LeaveOut: TypeAlias = Callable[[PhotoIndex, Photos, Changes], tuple[Changes, dict[str, str]]]
 """Takes some new photos out of changes, and says why of each."""
 
 
@@ -33,7 +27,6 @@ def add(
     *,
     new: bool = False,
     leave_out: LeaveOut | None = None,
-    store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: Progress | None = None,
     follow: bool = True,
@@ -51,15 +44,6 @@ def add(
     """
     index = Index.open(address, **options)
     extra = read_metadata(metadata) if metadata else {}
-    if len(sources) == 1 and is_store(sources[0]) and index.has_vectors:
-        for option, given in {"`new=True`": new, "`leave_out=`": leave_out}.items():
-            if given:
-                raise SolarError(
-                    f"{sources[0]} is a store, which is added as a whole: leave out {option}."
-                )
-        built = _add_store(index, Store.open(sources[0]), extra)
-        warn_of_unknown(metadata, extra, built)
-        return built
     how = dict(describing or {})
     regions = how.pop("regions", None)
     photos = collect(sources, index.roots, follow=follow)
@@ -68,7 +52,7 @@ def add(
         every = {*photos.names, *photos.skipped, *known}
         how["regions"] = index.read_boxes(regions, every)
     retry = how.get("max_pixels") is not None
-    changes = compare(index, photos, known, complete=False, retry=retry)
+    changes = plan(index, photos, known, complete=False, retry=retry)
     if new:
         changes = replace(
             changes,
@@ -78,8 +62,8 @@ def add(
     changes = _with_facts(index, photos, changes, {*extra, *how.get("regions", ())})
     copies: dict[str, str] = {}
     if leave_out is not None:
-        changes, copies = leave_out(need_vectors(index), photos, changes)
-    made = apply(index, photos, changes, store=store, extra=extra, progress=progress, **how)
+        changes, copies = leave_out(index, photos, changes)
+    made = apply(index, photos, changes, extra=extra, progress=progress, **how)
     count = len(made.new) + len(made.changed) + len(made.moved)
     built = BuiltIndex(index, count, {**made.skipped, **copies})
     warn_of_unknown(metadata, extra, built)
@@ -103,17 +87,3 @@ def _with_facts(
         stamps={**changes.stamps, **stamps},
         touched={n: stamp for n, stamp in changes.touched.items() if n not in more},
     )
-
-
-def _add_store(index: PhotoIndex, store: Store, extra: Mapping[str, Any]) -> BuiltIndex:
-    vectors = need_vectors(index)
-    roots, names = joined_roots(index.roots, store.roots)
-    known = [
-        replace(photo, path=names(photo.path), **extra.get(names(photo.path), {}))
-        for photo in details(store, None, {})
-    ]
-    count = vectors.add(store, known)
-    if roots != index.roots:
-        index.engine.amend(Amendment(roots=roots))
-        confirm(index.place, roots_known(store))
-    return BuiltIndex(index, count, {names(name): why for name, why in store.failures.items()})

@@ -1,4 +1,4 @@
-"""From photos to an index: describe them, read their metadata, fill the index."""
+"""From photos to an index."""
 
 import json
 import warnings
@@ -8,19 +8,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from solar.describe.store import Store
-from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.files import reading
 from solar.images import Photos, collect
 from solar.images.exif import valid_position
-from solar.index.index import Address, Index, is_folder
+from solar.images.known_roots import confirm
+from solar.index.index import Address, Index, engine_module, is_folder
+from solar.index.ingest import apply, plan
 from solar.index.photo_index import PhotoIndex
-from solar.index.sources import describe_photos, details, working_folder
 from solar.storage.catalogued_folder import refuse_place
 from solar.storage.folder import refuse_compression
 from solar.storage.protocol import NoIndexError
-from solar.storage.types import REMOVED, Amendment, Photo, Skipped
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -50,18 +48,22 @@ def build(
     """Build an index: find the photos, compute their embeddings, store them.
 
     Files that cannot be indexed are listed with the reason in `Index.skipped`. An interrupted build
-    continues when called again. Afterwards, `solar.sync` keeps the index up to date with its
-    folders.
+    continues when called again: what is described is committed piece by piece. Afterwards,
+    `solar.sync` keeps the index up to date with its folders.
 
     Args:
-        source: A folder, list or tar shard of photos, or several; or a store of descriptors.
+        source: A folder, list or tar shard of photos, or several.
         address: The new index: a folder, or `milvus://host:port/collection`.
-        model: The model: a network, or what `solar.load` takes. Default: solar-r18. Not for a
-            store, which holds embeddings already.
+        model: The model: a network, or what `solar.load` takes. Default: solar-r18.
         metadata: A file of tags and times, see `read_metadata`.
         progress: Called while photos are described.
         compress: As for `solar.storage.folder.create`.
-        **describing: As for `solar.extract`: `size`, `device`, `backend`, `max_pixels`, ….
+        **describing: How to describe: fields of `solar.describe.Settings`, such as `size`,
+            `scales`, `orient`, `mode`, `device`, `backend` and `max_pixels`; the index records what
+            was used. How to work: `throughput`, a `solar.describe.Throughput`; `scheduler`, the
+            address of a Dask scheduler whose workers describe, `tcp://host:8786`; or `workers`, to
+            start that many here. `boxes`: for some photos by name, the part to describe, in pixels
+            of the upright photo.
 
     Raises:
         SolarError: There is an index already, or there are no photos, or no such model.
@@ -79,7 +81,6 @@ def build_index(
     address: Address,
     *,
     model: "RetrievalNet | str | Path | None" = None,
-    store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: "Progress | None" = None,
     follow: bool = True,
@@ -88,67 +89,74 @@ def build_index(
 ) -> BuiltIndex:
     """Make an index as `build` does, and say what became of the photos.
 
-    Embeddings are kept in `store`, or deleted when the index is done; `follow` follows links to
-    folders. `describing` is for `solar.extract`, and `options` for the engine, such as `compress`.
+    `follow` follows links to folders. `describing` says how to describe and to work, and `options`
+    are for the engine, such as `compress`.
     """
     refuse_taken(address)
     if is_folder(address):
         refuse_compression(options.get("compress", "none"))
-    shown = ", ".join(map(str, sources))
-    settings = {name: value for name, value in (describing or {}).items() if value is not None}
     extra = read_metadata(metadata) if metadata else {}
-    if len(sources) == 1 and is_store(sources[0]):
-        for name in settings:
-            raise SolarError(f"{shown} already holds embeddings: leave out `{name}=`.")
-        found = Store.open(sources[0])
-        index = _filled(address, found, details(found, None, extra), shown, options)
-        built = BuiltIndex(index, len(found), found.failures)
-        warn_of_unknown(metadata, extra, built)
-        return built
     photos = collect(sources, follow=follow)
-    given = None if model is None or isinstance(model, str | Path) else model
-    options = {"model": given, **options}
-    with working_folder(address, store) as place:
-        found = describe_photos(photos, model or DEFAULT, place, progress, **settings)
-        known = details(found, photos, extra)
-        index = _filled(address, found, known, shown, {"roots": photos.roots, **options})
-        note_skipped(index, photos, found.failures)
-    built = BuiltIndex(index, len(found), {**photos.skipped, **found.failures})
+    settings = {name: value for name, value in (describing or {}).items() if value is not None}
+    known: dict[str, Any] = {"model": model, "extra": extra, "progress": progress}
+    index = fill(address, photos, options=options, **known, **settings)
+    confirm(index.place, photos.roots)
+    skipped = {**photos.skipped, **index.skipped}
+    built = BuiltIndex(index, len(index), skipped)
     warn_of_unknown(metadata, extra, built)
     return built
 
 
-def _filled(
-    address: Address, store: Store, known: Sequence[Photo], shown: str, options: dict[str, Any]
+def fill(
+    address: Address,
+    photos: Photos,
+    *,
+    model: "RetrievalNet | str | Path | None" = None,
+    extra: Mapping[str, Mapping[str, Any]] | None = None,
+    progress: "Progress | None" = None,
+    options: Mapping[str, Any] | None = None,
+    empty: bool = False,
+    **describing: Any,
 ) -> Index:
-    if not len(store):
-        why = next(iter(store.failures.values()), "there is none")
-        raise SolarError(f"No photo of {shown} could be described: {why.rstrip('.')}.")
-    return Index.create(address, store, known, **options)
+    """Make an index of photos, or bring one that is there up to date with them.
 
-
-def note_skipped(
-    index: PhotoIndex, photos: Photos, failures: Mapping[str, str], *, complete: bool = False
-) -> None:
-    """Record skipped files, so that they are not tried again unless they change.
-
-    With `complete`, files skipped before that are not among the photos are gone; those removed by
-    hand stay out also when they come back.
+    Other arguments are those of `build`; `options` are for the engine. A SolarError if there is an
+    index that was made otherwise, or no photo could be described, unless it may be `empty`. Where
+    the photos are is not confirmed (`solar.images.known_roots`): their roots may be anyone's.
     """
-    seen = dict(zip(photos.names, photos.seen, strict=True))
-    now = {name: Skipped(reason) for name, reason in photos.skipped.items()}
-    now |= {
-        name: Skipped(reason, seen[name].bytes, seen[name].modified)
-        for name, reason in failures.items()
-    }
-    before = index.engine.skipped()
-    kept = {
-        name: one
-        for name, one in before.items()
-        if one.reason == REMOVED or not (complete or name in seen)
-    }
-    if before != kept | now:
-        index.engine.amend(Amendment(skipped=kept | now))
+    from solar.index.describing import Describing
+    from solar.models import retrieval_model
+
+    if isinstance(model, str | Path) and Path(model).is_file():
+        model = str(Path(model).resolve())  # searches may start elsewhere
+    net = retrieval_model(model or DEFAULT)
+    how = Describing.of(net, photos, **describing)
+    engines = engine_module(address)
+    if engines.finished(address):
+        engine = engines.open_index(address)
+    else:
+        engine = engines.begin(address, how.spec, photos.roots, **(options or {}))
+    index = Index(engine, net)
+    try:
+        index.refuse_other(how.spec)
+    except SolarError as error:
+        index.close()
+        raise SolarError(
+            f"{address}: {str(error).partition(':')[0]}; use the same again to continue, or delete "
+            "it to start over."
+        ) from error
+    retry = describing.get("max_pixels") is not None
+    changes = plan(index, photos, engine.stamps(), retry=retry)
+    made = apply(index, photos, changes, complete=True, extra=extra, progress=progress, how=how)
+    if not len(index) and not empty:
+        why = next(iter(made.skipped.values()), "there is none")
+        engine.discard()
+        raise SolarError(
+            f"No photo of {photos.roots or address} could be described: {why.rstrip('.')}."
+        )
+    if engine.unfinished:
+        engine.finish()
+    return index
 
 
 def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
@@ -203,7 +211,9 @@ def warn_of_unknown(
 def refuse_taken(address: Address) -> None:
     """Raise a SolarError where there is an index already, or no place for one."""
     try:
-        Index.open(address).close()
+        with Index.open(address) as found:
+            if found.engine.unfinished:
+                return
     except NoIndexError:  # anything else, a server that does not answer say, is told at once
         if is_folder(address):
             refuse_place(Path(address))

@@ -1,42 +1,44 @@
-"""The descriptors of a collection in one mapped file, and the nearest neighbours of its photos.
+"""The embeddings of a collection, mapped, and the nearest neighbours of its photos.
 
-Pairs, duplicates and groups compare every photo with every other. Rows are read many times and must
-not change meanwhile, so they are copied into a file of a working folder. They are compared block by
-block, which bounds the memory; finished blocks are kept in a file, and another run continues after
-them.
+Pairs, duplicates and groups compare every photo with every other, in the segments of an index,
+which never change. They are compared block by block, which bounds the memory; finished blocks are
+kept in a file, and another run continues after them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from solar.arrays import AnyFloats, RowNumbers, Vectors
+from solar.arrays import RowNumbers
 from solar.describe.progress import Progress, counted
-from solar.describe.store import Store
-from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.files import make_folder, replacing
+from solar.files import make_folder
 from solar.images import Photos, Roots, collect
 from solar.images.exif import Position, exif_facts
 from solar.images.roots import expanded
+from solar.index.build import fill
 from solar.index.exchange import SUFFIXES, read_h5
-from solar.index.index import Index, described_rows, is_folder, need_vectors
-from solar.index.sources import describe_photos
+from solar.index.index import Index, is_folder
+from solar.index.photo_index import PhotoIndex
 from solar.local.cache import own_folder
 from solar.ranking.neighbours import Neighbours, nearest_rows
 from solar.records import Records
 from solar.storage.catalogue import is_index
-from solar.weights import DEFAULT
+from solar.storage.folder import create
+from solar.storage.rows import Matrix, as_rows
+from solar.storage.types import DescriptorSpec, Photo
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -44,10 +46,8 @@ if TYPE_CHECKING:
     from solar.models import RetrievalNet
 
 
-Described: TypeAlias = "str | Path | Store | Index | DescribedCollection"
-"""An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, list or shard."""
-
-_VECTORS = "vectors.f32"
+Described: TypeAlias = "str | Path | PhotoIndex | DescribedCollection"
+"""An index or its address, an `.h5` file of hloc's, or photos: a folder, list or shard."""
 
 BLOCK = 1024
 """Photos whose neighbours are written at a time: some seconds of work."""
@@ -64,7 +64,7 @@ class DescribedCollection:
     """Photos and their descriptors."""
 
     names: tuple[str, ...]  # each once, relative to the image folder
-    vectors: AnyFloats  # (n, dim) float32 of unit norm, mapped
+    vectors: Matrix  # (n, dim) of unit norm, mapped
     digest: str  # of names and vectors: equal for equal collections
     roots: Roots  # where the photos are, as far as that is known
     local: Path  # the folder of their local features
@@ -160,32 +160,35 @@ def described(
     model: RetrievalNet | str | Path | None = None,
     **describing: Any,
 ) -> DescribedCollection:
-    """Copy the embeddings of a collection into a working folder.
+    """The embeddings of a collection, mapped.
 
-    Photos are described first, by solar-r18 if no `model` is given, into a store in the folder from
-    which another run can resume; `describing` is for `solar.extract`. Of these options, only
+    Photos are described first, by solar-r18 if no `model` is given, into an index in the folder,
+    which another run continues; `describing` is as for `solar.build`. Of these options, only
     `progress` and `device` go with other sources. A SolarError if there is no such collection or no
     photo in it, it has no vectors, or the disk is full.
     """
     if isinstance(source, DescribedCollection):
         return source
     if (photos := _photos(source)) is not None:
-        place = folder / "photos.extracting"
-        store = describe_photos(photos, model or DEFAULT, place, **describing)
-        skipped = {**photos.skipped, **store.failures}
-        if not len(store):
-            why = next(iter(skipped.values()))
-            raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
-        return replace(_copied(_rows(store, {}), folder, photos.roots), skipped=skipped)
+        with fill(folder / "photos.solar", photos, model=model, **describing) as index:
+            found = _collection(index, folder / "local")
+            skipped = {**photos.skipped, **index.skipped}
+            # In the order of the photos, whoever described them first.
+            order = sorted(range(len(found)), key=lambda row: photos.numbers[found.names[row]])
+            rows = as_rows(found.vectors).select(np.array(order, np.int64))
+            names = tuple(found.names[row] for row in order)
+            return replace(
+                found, names=names, vectors=rows, roots=photos.roots, skipped=skipped, known={}
+            )
     for name, value in {"model": model, **describing}.items():
         if name not in ("progress", "device") and value is not None:
             raise SolarError(f"{source} already holds embeddings: leave out `{name}=`.")
-    if (opened := _opened(source)) is None:
-        return _copied(read_h5(str(source)), folder, Roots())
-    with opened as found:
-        kept = own_folder(found.engine) if isinstance(found, Index) else None
-        known: dict[str, Position] = {}
-        return replace(_copied(_rows(found, known), folder, found.roots, kept), known=known)
+    if isinstance(source, PhotoIndex):
+        return _collection(source, folder / "local")
+    if Path(source).suffix.lower() in SUFFIXES:
+        return _read(source, folder)
+    with Index.open(source) as opened:
+        return _collection(opened, folder / "local")
 
 
 def only_named(source: Described, folder: Path) -> DescribedCollection:
@@ -197,25 +200,15 @@ def only_named(source: Described, folder: Path) -> DescribedCollection:
 
 
 def are_photos(source: Described) -> bool:
-    """Whether a source must be described first: it is no index, store, or file of hloc's."""
+    """Whether a source must be described first: it is no index, and no file of hloc's."""
     if not isinstance(source, str | Path) or not is_folder(source):
         return False
     path = expanded(source)
-    return not (path.suffix.lower() in SUFFIXES or is_store(path) or is_index(path))
-
-
-def open_described(path: Path) -> AbstractContextManager[Store | Index] | None:
-    """The store or index in a folder; None for anything else, photos for example.
-
-    A SolarError if it is unfinished or damaged, or has no vectors.
-    """
-    if is_store(path):
-        return nullcontext(Store.open(path))
-    return need_vectors(Index.open(path)) if is_index(path) else None
+    return not (path.suffix.lower() in SUFFIXES or is_index(path))
 
 
 def _photos(source: Described) -> Photos | None:
-    """The photos that a source is; None for an index, a store, or a file of hloc's."""
+    """The photos that a source is; None for an index, or a file of hloc's."""
     if not are_photos(source):
         return None
     assert isinstance(source, str | Path)
@@ -229,45 +222,33 @@ def _photos(source: Described) -> Photos | None:
     return photos
 
 
-def _opened(source: str | Path | Store | Index) -> AbstractContextManager[Store | Index] | None:
-    """The store or index that a source is; None for a file of hloc's."""
-    if isinstance(source, Store | Index):
-        return nullcontext(source)
-    if not is_folder(source):
-        return need_vectors(Index.open(source))
-    return open_described(Path(source))
-
-
-def _rows(source: Store | Index, known: dict[str, Position]) -> Iterator[tuple[list[str], Vectors]]:
-    """Names and vectors in pieces; where photos were taken is noted in `known`."""
-    for photos, vectors in described_rows(source)[1]:
-        known |= {one.path: one.position for one in photos if one.position is not None}
-        yield [photo.path for photo in photos], vectors
-
-
-def _copied(
-    pieces: Iterable[tuple[list[str], Vectors]],
-    folder: Path,
-    roots: Roots,
-    kept: Path | None = None,
-) -> DescribedCollection:
-    names: list[str] = []
-    digest, dim = hashlib.sha256(), 0
-    file = folder / _VECTORS
-    with replacing(file, durable=False) as temporary, temporary.open("wb") as out:
-        for some, vectors in pieces:
-            rows = np.ascontiguousarray(vectors, "<f4")
-            dim = rows.shape[1]
-            digest.update("\0".join([*some, ""]).encode("utf-8", "surrogateescape"))
-            digest.update(rows.data)
-            out.write(rows.data)
-            names += some
-    vectors = np.empty((0, dim), np.float32)
-    if names:
-        vectors = np.memmap(file, "<f4", "r", shape=(len(names), dim))
+def _collection(index: PhotoIndex, local: Path) -> DescribedCollection:
+    """The photos of an index, whose vectors stay where they are."""
+    photos, vectors = index.mapped()
+    names = tuple(photo.path for photo in photos)
+    digest = hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape"))
+    for _, part in as_rows(vectors).pieces():
+        digest.update(np.ascontiguousarray(part).data)
     return DescribedCollection(
-        tuple(names), vectors, digest.hexdigest(), roots, kept or folder / "local"
+        names,
+        vectors,
+        digest.hexdigest(),
+        index.roots,
+        own_folder(index.engine) or local,
+        known={photo.path: photo.position for photo in photos if photo.position is not None},
     )
+
+
+def _read(path: str | Path, folder: Path) -> DescribedCollection:
+    """The embeddings of a file of hloc's, as an index in the folder."""
+    place = folder / "photos.solar"
+    shutil.rmtree(place, ignore_errors=True)
+    pieces = read_h5(path)
+    first = next(pieces)
+    spec = DescriptorSpec(first[1].shape[1])
+    batches = (([Photo(n) for n in names], rows) for names, rows in chain([first], pieces))
+    with Index(create(place, spec, batches)) as index:
+        return _collection(index, folder / "local")
 
 
 def neighbour_lists(

@@ -9,21 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from solar.arrays import Vectors
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError, optional
-from solar.files import refuse_folder, replacing
-from solar.index.index import Index, described_rows
+from solar.files import replacing
+from solar.index.photo_index import PhotoIndex
 from solar.index.sources import BATCH
 from solar.storage.types import DescriptorSpec, Photo
-
-if TYPE_CHECKING:
-    from solar.describe.store import Store
-
 
 DATASET = "global_descriptor"
 SUFFIXES = frozenset({".h5", ".hdf5"})
@@ -33,23 +29,16 @@ KEY = "solar"
 """Of the file's metadata: how the vectors were made, as JSON."""
 
 
-def check_h5_target(path: Path) -> None:
-    """A SolarError if h5py is not installed or a folder is in the way: before hours of work."""
-    optional("h5py", "sfm")
-    refuse_folder(path, "the .h5 file")
-
-
-def write_h5(source: Store | Index, path: str | Path, *, progress: Progress | None = None) -> int:
+def write_h5(index: PhotoIndex, path: str | Path, *, progress: Progress | None = None) -> int:
     """Write descriptors for hloc, whole or not at all; a file that is there is replaced.
 
     No photo is read. Returns how many photos were written. A SolarError if h5py is not installed, a
     photo has a name that no group can have, or the disk is full or read-only.
     """
     h5py = optional("h5py", "sfm")
-    _, pieces = described_rows(source)
-    advance = counted(progress, "Writing", len(source))
+    advance = counted(progress, "Writing", len(index))
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
-        for photos, vectors in pieces:
+        for photos, vectors in index.batches():
             for photo, vector in zip(photos, vectors, strict=True):
                 try:
                     if photo.path.startswith("/"):
@@ -61,7 +50,7 @@ def write_h5(source: Store | Index, path: str | Path, *, progress: Progress | No
                         "photo, or run the command on the folder that it is in."
                     ) from error
             advance(len(photos))
-    return len(source)
+    return len(index)
 
 
 def read_h5(path: str | Path) -> Iterator[tuple[list[str], Vectors]]:
@@ -125,15 +114,29 @@ def _vector(data: Any, path: str | Path, name: str, dim: int | None) -> Vectors:
     return unit
 
 
-def check_parquet_target(path: Path) -> None:
-    """A SolarError if pyarrow is not installed or a folder is in the way: before hours of work."""
-    optional("pyarrow", "parquet")
-    refuse_folder(path, "the Parquet file")
+def write_npy(index: PhotoIndex, path: str | Path, *, progress: Progress | None = None) -> int:
+    """Write embeddings (n, dim) as float32, and the paths of their photos beside it, as `.txt`.
+
+    Returns how many rows were written. A SolarError if the disk is full or read-only.
+    """
+    path = Path(path)
+    advance = counted(progress, "Writing", len(index))
+    with (
+        replacing(path) as temporary,
+        replacing(path.with_suffix(".txt")) as listed,
+        temporary.open("wb") as file,
+        listed.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as names,
+    ):
+        shape = {"descr": "<f4", "fortran_order": False, "shape": (len(index), index.spec.dim)}
+        np.lib.format.write_array_header_1_0(file, shape)
+        for photos, vectors in index.batches():
+            file.write(np.ascontiguousarray(vectors, "<f4").data)
+            names.writelines(f"{photo.path}\n" for photo in photos)
+            advance(len(photos))
+    return len(index)
 
 
-def write_parquet(
-    source: Store | Index, path: str | Path, *, progress: Progress | None = None
-) -> int:
+def write_parquet(index: PhotoIndex, path: str | Path, *, progress: Progress | None = None) -> int:
     """Write a row per photo, whole or not at all; a file that is there is replaced.
 
     Columns are `path`, `vector` (a list of dim float32 of unit length), `width` and `height` of the
@@ -144,18 +147,17 @@ def write_parquet(
     or the disk is full or read-only.
     """
     arrow, parquet = optional("pyarrow", "parquet"), optional("pyarrow.parquet", "parquet")
-    spec, pieces = described_rows(source)
-    schema = _schema(arrow, spec)
-    advance = counted(progress, "Writing", len(source))
+    schema = _schema(arrow, index.spec)
+    advance = counted(progress, "Writing", len(index))
     with (
         replacing(path) as temporary,
         # Hardly a value comes twice, so a dictionary of them would only take room.
         parquet.ParquetWriter(temporary, schema, use_dictionary=False) as writer,
     ):
-        for photos, vectors in pieces:
+        for photos, vectors in index.batches():
             writer.write_batch(_rows(arrow, schema, photos, vectors))
             advance(len(photos))
-    return len(source)
+    return len(index)
 
 
 def _schema(arrow: Any, spec: DescriptorSpec) -> Any:

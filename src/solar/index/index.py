@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -17,36 +16,28 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Vectors
-from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.known_roots import confirm, confirmed_roots
 from solar.index.location import Location
 from solar.index.photo_index import PhotoIndex
 from solar.index.search import Conditions, SearchSettings
-from solar.index.sources import (
-    BATCH,
-    batches,
-    describe_photos,
-    details,
-    joined_roots,
-    photos_of,
-    roots_known,
-    spec_of,
-    working_folder,
-)
+from solar.index.sources import BATCH, batches
 from solar.models import zoo
 from solar.ranking.query import Words, as_vector, mean_vector
 from solar.storage.conditions import Where, parse_where
-from solar.storage.protocol import Engine, NoVectorsError
-from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo
+from solar.storage.protocol import Engine, Piece
+from solar.storage.segments import rows_for
+from solar.storage.types import DescriptorSpec, Hit, Photo, Skipped
 
 if TYPE_CHECKING:
-    from solar.describe.pipeline import QueryEncoder
+    from solar.describe.pipeline import Described, QueryEncoder
     from solar.describe.progress import Progress
     from solar.images import Box, Photos
+    from solar.index.describing import Describing
     from solar.models import RetrievalNet
     from solar.ranking.verify import VerifySettings
+    from solar.storage.rows import Matrix
 
 
 Address: TypeAlias = str | os.PathLike[str]
@@ -108,22 +99,22 @@ class Index(PhotoIndex):
     def create(
         cls,
         address: Address,
-        source: Store | npt.ArrayLike,
-        photos: Sequence[str | Photo] | None = None,
+        vectors: npt.ArrayLike,
+        photos: Sequence[str | Photo],
         *,
         spec: DescriptorSpec | None = None,
         roots: Roots | None = None,
         model: RetrievalNet | str | None = None,
         **options: Any,
     ) -> Index:
-        """Create an index and fill it, completely or not at all.
+        """Create an index of vectors that were made elsewhere, completely or not at all.
 
         Args:
             address: A new folder, or `milvus://host:port/collection`.
-            source: A finished store, or unit vectors (n, dim).
-            photos: Their paths, or all that is known of them; a store knows its own.
-            spec: How the vectors were made; a store knows that too.
-            roots: Where the photos are, `Roots.at("photos/")` for example; a store knows its own.
+            vectors: Unit vectors (n, dim).
+            photos: Their paths, or all that is known of them.
+            spec: How the vectors were made.
+            roots: Where the photos are, `Roots.at("photos/")` for example.
             model: The model for queries. Default: the one named in `spec`.
             **options: For the engine: `compress=` of `solar.storage.folder.create`, or those
                 of `solar.storage.milvus.engine.create`.
@@ -132,16 +123,10 @@ class Index(PhotoIndex):
             SolarError: The address is taken or cannot be written, photos and vectors do not fit
                 together, or a vector's norm is not 1.
         """
-        named = roots
-        if isinstance(source, Store):
-            spec = spec or spec_of(source)
-            if roots is None:
-                roots, named = source.roots, roots_known(source)
-        spec = spec or DescriptorSpec(np.atleast_2d(np.asarray(source)).shape[1])
-        roots, named = roots or Roots(), named or Roots()
-        filling = batches(source, photos)
+        spec = spec or DescriptorSpec(np.atleast_2d(np.asarray(vectors)).shape[1])
+        roots, filling = roots or Roots(), batches(vectors, photos)
         index = cls(engine_module(address).create(address, spec, filling, roots, **options), model)
-        confirm(index.place, named)
+        confirm(index.place, roots)
         return index
 
     @classmethod
@@ -244,55 +229,92 @@ class Index(PhotoIndex):
 
     encode = describe
 
-    def add(
-        self, source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None = None
-    ) -> int:
-        """Add photos, or replace those with the same path: all of them at once, or none.
+    def add(self, vectors: npt.ArrayLike, photos: Sequence[str | Photo]) -> int:
+        """Add vectors (n, dim) that were made as those of the index, all at once or none.
 
         Args:
-            source: A finished store, or vectors (n, dim).
-            photos: Their paths, or all that is known of them. Without them a store's are called by
-                its roots: what is below none of the index's becomes a further one.
+            vectors: Of norm 1.
+            photos: Their paths, or all that is known of them; those of the index are replaced.
 
         Returns:
             How many photos were given.
 
         Raises:
-            SolarError: They were described by another model or with other settings, another writer
-                is at work, or the disk is full.
+            SolarError: They do not fit, another writer is at work, or the disk is full.
         """
-        if isinstance(source, Store):
-            self._refuse_other(spec_of(source))
-        if photos is not None or not isinstance(source, Store):
-            return self.engine.add(batches(source, photos))
-        roots, name = joined_roots(self.roots, source.roots)
-        known = [replace(photo, path=name(photo.path)) for photo in photos_of(source)]
-        count = self.engine.add(batches(source, known))
-        if roots != self.roots:
-            self.engine.amend(Amendment(roots=roots))
-            confirm(self.place, roots_known(source))
-        return count
+        return self.engine.add(batches(vectors, photos))
+
+    def mapped(self) -> tuple[list[Photo], Matrix]:
+        """All photos with their vectors; see `PhotoIndex.mapped`."""
+        return self.engine.mapped()
+
+    def batches(self, rows: int = BATCH) -> Iterator[tuple[list[Photo], Vectors]]:
+        """Photos and vectors in pieces; see `PhotoIndex.batches`."""
+        return self.engine.batches(rows)
+
+    def refuse_unknown_model(self) -> None:
+        """Raise a SolarError if the index does not record its model, or it is not there."""
+        from solar.models.hub.repository import refuse_unfetched
+
+        if not self.spec.model:
+            raise SolarError(
+                "The index does not record its model, so new photos cannot be described: add "
+                "their vectors in Python, with `solar.Index.add`."
+            )
+        if self._given is None:
+            refuse_unfetched(self.spec.model)
 
     def add_photos(
         self,
         photos: Photos,
         *,
-        store: str | Path | None = None,
         extra: Mapping[str, Mapping[str, Any]] | None = None,
         progress: Progress | None = None,
+        how: Describing | None = None,
         **describing: Any,
     ) -> dict[str, str]:
-        """Describe photos with the model and settings of the index; see `PhotoIndex.add_photos`."""
-        from solar.describe.settings import for_more
+        """Describe photos with the model and settings of the index; see `PhotoIndex.add_photos`.
 
-        settings = for_more(self.spec.settings)
-        settings |= {name: value for name, value in describing.items() if value is not None}
-        with working_folder(self.place, store) as place:
-            found = describe_photos(photos, self.spec.model, place, progress, **settings)
-            failures = found.failures  # read before the store is deleted
-            if len(found):
-                self.add(found, details(found, photos, extra or {}))
+        `how` is the network, if it is prepared. Each piece is committed when it is described.
+        """
+        from solar.describe.settings import for_more
+        from solar.index.describing import Describing
+
+        if how is None:
+            settings = for_more(self.spec.settings)
+            settings |= {name: value for name, value in describing.items() if value is not None}
+            how = Describing.of(self._network(settings.get("device")), photos, **settings)
+            self.refuse_other(how.spec)
+        failures = dict[str, str]()
+        rows = rows_for(max(len(photos), len(how.job.photos)))
+        with self.engine.filling():
+            for found in how.run(photos, rows, self.engine.incoming, progress):
+                failures |= found.failures
+                self.commit(photos, found, extra or {})
         return failures
+
+    def commit(
+        self, photos: Photos, found: Described, extra: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Add a piece of photos that was described."""
+        skipped = dict[str, Skipped]()
+        for name, why in found.failures.items():
+            seen = photos.seen[photos.numbers[name]] if photos.seen else None
+            skipped[name] = Skipped(why, *(seen[2:] if seen else ()))
+        described = [
+            Photo(name, *size, stamp=f.stamp, **{**f.exif._asdict(), **extra.get(name, {})})
+            for name, size, f in zip(found.names, found.sizes, found.facts, strict=True)
+        ]
+        self.engine.fill(Piece(described, found.vectors, skipped))
+
+    def _network(self, device: str | None) -> RetrievalNet:
+        """The network for more photos, on the device that describes them."""
+        from solar.models import retrieval_model
+
+        if self._given is not None or "model" in self.__dict__:
+            return self.model
+        self.refuse_unknown_model()
+        return retrieval_model(self.spec.model, device=device)
 
     def copy(self, address: Address, **options: Any) -> Index:
         """Make the same index elsewhere, on another engine or compressed otherwise."""
@@ -348,7 +370,8 @@ class Index(PhotoIndex):
         off = np.abs(norms - 1) > 1e-4  # its direction counts, or scores would not be cosines
         return np.where(off, queries / np.maximum(norms, 1e-12), queries).astype(np.float32)
 
-    def _refuse_other(self, spec: DescriptorSpec) -> None:
+    def refuse_other(self, spec: DescriptorSpec) -> None:
+        """A SolarError if vectors that were made so cannot be compared with those of the index."""
         ours = self.spec
         if not (spec.fingerprint and ours.fingerprint):
             return
@@ -367,22 +390,6 @@ class Index(PhotoIndex):
                 f"The index was made with the settings {before}, the new vectors with {now}: "
                 "describe the photos with the same ones."
             )
-
-
-def need_vectors(index: PhotoIndex) -> Index:
-    """The index, for something that takes vectors; a SolarError if it has none."""
-    if not isinstance(index, Index):
-        raise NoVectorsError
-    return index
-
-
-def described_rows(
-    source: Store | Index,
-) -> tuple[DescriptorSpec, Iterator[tuple[list[Photo], Vectors]]]:
-    """How the vectors of a store or an index were made; photos and vectors in pieces."""
-    if isinstance(source, Store):
-        return spec_of(source), batches(source, None)
-    return source.spec, source.engine.batches(BATCH)
 
 
 def locate(

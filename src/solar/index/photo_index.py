@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from solar.describe.progress import Progress
     from solar.images import Box, Photos
     from solar.models import RetrievalNet
+    from solar.storage.rows import Matrix
 
 
 class PhotoIndex(Searchable):
@@ -157,7 +158,25 @@ class PhotoIndex(Searchable):
         """Search for many vectors (n, dim) at once, which is faster than one after the other."""
         raise NoVectorsError
 
-    def add(self, source: Any, photos: Sequence[str | Photo] | None = None) -> int:
+    def mapped(self) -> tuple[list[Photo], Matrix]:
+        """All photos with their vectors (n, dim), mapped where they are in a folder."""
+        raise NoVectorsError
+
+    @property
+    def vectors(self) -> Matrix:
+        """The embeddings of all photos (n, dim), mapped; row by row those of `paths`."""
+        return self.mapped()[1]
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of all photos, in the order of `vectors`."""
+        return [photo.path for batch in self.engine.photos() for photo in batch]
+
+    def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
+        """Photos and their vectors (n, dim) in pieces, in the order of `paths`."""
+        raise NoVectorsError
+
+    def add(self, vectors: npt.ArrayLike, photos: Sequence[str | Photo]) -> int:
         """Add photos with their vectors; see `Index.add`."""
         raise NoVectorsError
 
@@ -165,12 +184,14 @@ class PhotoIndex(Searchable):
         """Make the same index elsewhere; see `Index.copy`."""
         raise NoVectorsError
 
+    def refuse_unknown_model(self) -> None:
+        """A SolarError if it is not known how to describe more photos."""
+
     @abstractmethod
     def add_photos(
         self,
         photos: Photos,
         *,
-        store: str | Path | None = None,
         extra: Mapping[str, Mapping[str, Any]] | None = None,
         progress: Progress | None = None,
         **describing: Any,
@@ -179,10 +200,9 @@ class PhotoIndex(Searchable):
 
         Args:
             photos: The photos.
-            store: Keep what was computed there. Default: it is deleted afterwards.
             extra: Tags and times of photos, by name.
             progress: Called while photos are described.
-            **describing: How to describe them, as for `solar.add`.
+            **describing: How to describe them, as for `solar.build`.
 
         Returns:
             Names of photos that could not be described, and why.

@@ -22,11 +22,11 @@ from solar.near_duplicates.relation import SETTINGS, PhotoComparer
 from solar.near_duplicates.report import COPIES, KINDS, Relation
 from solar.near_duplicates.small_pictures import small_picture, small_pictures
 from solar.ranking.verify import index_verifier
-from solar.storage.protocol import Engine
+from solar.storage.protocol import NoVectorsError, Storage
 
 if TYPE_CHECKING:
-    from solar.index.index import Index
-    from solar.index.sync import Changes
+    from solar.index.ingest import Changes
+    from solar.index.photo_index import PhotoIndex
 
 
 _NEIGHBOURS = 20  # by descriptor
@@ -70,7 +70,9 @@ class CopyFinder:
             not installed.
     """
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: PhotoIndex) -> None:
+        if not index.has_vectors:
+            raise NoVectorsError
         self._index, self._engine = index, index.engine
         self._load()
 
@@ -133,11 +135,11 @@ class CopyFinder:
     def _candidates(self, picture: npt.NDArray[np.uint8], vector: Vectors) -> list[_Candidate]:
         """Names, files where they are not in the index, small pictures, and similarities."""
         shape = invariant(picture[None])[0]
-        [hits] = self._engine.search(vector[None], _NEIGHBOURS, ())
+        [hits] = self._index.nearest([vector], _NEIGHBOURS, ())
         scores = {hit.path: hit.score for hit in hits}
         nearest = _best(self._shapes @ shape, ALIKE)
         names = list(dict.fromkeys([*scores, *(self._names[row] for row in nearest)]))
-        more = self._engine.lookup([name for name in names if name not in scores])
+        more = self._index.lookup([name for name in names if name not in scores])
         scores |= {name: min(float(row @ vector), 1.0) for name, (_, row) in more.items()}
         known: list[_Candidate] = [
             (name, None, self._small.pixels([self._rows[name]])[0], scores[name])
@@ -193,7 +195,7 @@ def _parts(picture: npt.NDArray[np.uint8], others: npt.NDArray[np.uint8]) -> npt
 
 
 def without_copies(
-    index: Index, photos: Photos, changes: Changes
+    index: PhotoIndex, photos: Photos, changes: Changes
 ) -> tuple[Changes, dict[str, str]]:
     """Leave out new photos that are copies or crops of indexed ones, or of each other.
 
@@ -225,7 +227,7 @@ def without_copies(
     return left, copies
 
 
-def _state(engine: Engine) -> int:
+def _state(engine: Storage) -> int:
     """Changes with an index: the version of a folder, elsewhere the number of photos."""
     version: int | None = getattr(engine, "version", None)
     return len(engine) if version is None else version

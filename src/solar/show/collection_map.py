@@ -26,7 +26,7 @@ from solar.show.colours import PAPER
 from solar.show.tsne import tsne
 
 if TYPE_CHECKING:
-    from solar.index import Index
+    from solar.index import PhotoIndex
 
 Method: TypeAlias = Literal["tsne", "pca"]
 
@@ -94,7 +94,7 @@ def arrange(
     return _unit(flat)
 
 
-def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
+def map_index(index: PhotoIndex, *, seed: int = 0) -> CollectionMap:
     """Arrange all photos of an index; an index in a folder caches the map until photos change."""
     method = choose_method(len(index))[0]
     records, key = None, ""
@@ -109,7 +109,7 @@ def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
 
     def pieces() -> Iterator[Vectors]:
         paths.clear()  # of two passes the last one counts
-        for photos, vectors in index.engine.batches(_ROWS):
+        for photos, vectors in index.batches(_ROWS):
             paths.extend(photo.path for photo in photos)
             yield vectors
 

@@ -6,15 +6,17 @@ Every change is one transaction of the metadata.
 from __future__ import annotations
 
 import contextlib
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from solar.arrays import RowNumbers
 from solar.errors import SolarError
-from solar.files import file_digest, make_folder
+from solar.files import LOCK, file_digest, locked, make_folder
 from solar.images import Roots, Stamp
 from solar.storage.catalogue import FILE, Metadata
 from solar.storage.catalogue_view import DamageError, Version, View
@@ -22,6 +24,10 @@ from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
 
 # Up to this many photos, metadata are checked whole before the first search; beyond, row by row.
 _CHECKED_AT_ONCE = 4096
+
+
+FILLING = ".filling"
+"""The lock of the run that describes photos."""
 
 
 class FolderWriter(ABC):
@@ -199,6 +205,31 @@ class FolderStorage(ABC, Generic[S]):
         self._latest = None
         self._metadata.close()
 
+    def filling(self) -> AbstractContextManager[None]:
+        """Held by the one run that describes photos; a SolarError if there is another."""
+        return being_filled(self.folder)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a build has still to add photos."""
+        with self._metadata.reading() as view:
+            return view.unfinished()
+
+    def finish(self) -> None:
+        """Note that a build is complete."""
+        with self._metadata.writing(wait=True) as view:
+            view.set_unfinished(False)
+
+    def discard(self) -> None:
+        """Delete an index that was begun and holds no photo."""
+        self.close()
+        for part in self.parts:
+            shutil.rmtree(self.folder / part, ignore_errors=True)
+        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", FILLING, LOCK):
+            (self.folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it holds other things
+            self.folder.rmdir()
+
     @abstractmethod
     def _writer(self, view: View) -> FolderWriter:
         """Start one change."""
@@ -231,6 +262,12 @@ class FolderStorage(ABC, Generic[S]):
             for name, digest in files.items()
             if not (self.folder / name).exists() or file_digest(self.folder / name) != digest
         ]
+
+
+def being_filled(folder: Path) -> AbstractContextManager[None]:
+    """Held by the one run that describes photos; a SolarError if there is another."""
+    busy = f"Another run is adding photos to {folder}: try again when it is done."
+    return locked(folder / FILLING, busy)
 
 
 def refuse_place(folder: Path) -> None:

@@ -30,7 +30,7 @@ import numpy as np
 
 from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.files import LOCK, file_digest, locked, make_folder, sync_folder, unwritable
+from solar.files import file_digest, make_folder, sync_folder, unwritable
 from solar.images import Roots
 from solar.storage import compression, nearest, segments
 from solar.storage.catalogue import FILE, Metadata
@@ -39,6 +39,7 @@ from solar.storage.catalogued_folder import (
     FolderState,
     FolderStorage,
     FolderWriter,
+    being_filled,
     creating,
     refuse_place,
 )
@@ -53,7 +54,6 @@ MOST_SEGMENTS = 512
 """With more, the two smallest neighbours become one: each takes a file handle."""
 
 _CODES = "codes"
-_FILLING = ".filling"
 # Candidates that are ranked exactly: this many, or ten for every hit. Of 200,000 vectors around
 # those of photos 400 found 0.988 to 0.995 of the ten best, 600 found 0.993 and more.
 _CANDIDATES = 600
@@ -109,19 +109,25 @@ def begin(
         if known is not None and not view.unfinished():
             raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
         if known is None or not view.version().photos:
-            known = spec, compress
-            view.begin(spec, compress, roots or Roots(), unfinished=True)
-            view.set_version(Version())
+            with being_filled(folder):  # or a run that has just begun would go on otherwise
+                known = spec, compress
+                view.begin(spec, compress, roots or Roots(), unfinished=True)
+                view.set_version(Version())
+    if known[1] != compress:
+        raise SolarError(
+            f"{folder} was begun with the compression {known[1]}, not {compress}: use the same "
+            "again to continue, or delete it to start over."
+        )
     return FolderEngine(folder, *known)
 
 
-def unfinished(address: str | os.PathLike[str]) -> bool:
-    """Whether a build was begun in a folder and is not finished."""
+def finished(address: str | os.PathLike[str]) -> bool:
+    """Whether there is an index in a folder that no build has still to add photos to."""
     metadata = Metadata(Path(address))
     try:
         _ = metadata.facts
         with metadata.reading() as view:
-            return view.unfinished()
+            return not view.unfinished()
     except NoIndexError:
         return False
     finally:
@@ -383,39 +389,18 @@ class FolderEngine(FolderStorage[FolderVectors]):
     @contextlib.contextmanager
     def filling(self) -> Iterator[None]:
         """Held by the one run that describes photos; what killed runs have left is deleted."""
-        busy = f"Another run is adding photos to {self.folder}: try again when it is done."
-        with locked(self.folder / _FILLING, busy):
-            place = segments.place(self.folder, "", "").parent.parent / segments.INCOMING
+        place = self.folder / segments.INCOMING
+        with super().filling():
+            segments.place(self.folder, "", "")  # refuses a link
             try:
                 shutil.rmtree(place, ignore_errors=True)
                 place.mkdir(parents=True, exist_ok=True)
-                yield
             except OSError as error:
                 raise unwritable(self.folder, error) from error
+            try:
+                yield
             finally:
-                with contextlib.suppress(OSError):
-                    place.rmdir()
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a build has still to add photos."""
-        with self._metadata.reading() as view:
-            return view.unfinished()
-
-    def finish(self) -> None:
-        """Note that a build is complete."""
-        with self._metadata.writing(wait=True) as view:
-            view.set_unfinished(False)
-
-    def discard(self) -> None:
-        """Delete an index that was begun and holds no photo."""
-        self.close()
-        for part in self.parts:
-            shutil.rmtree(self.folder / part, ignore_errors=True)
-        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", _FILLING, LOCK):
-            (self.folder / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # it holds other things
-            self.folder.rmdir()
+                shutil.rmtree(place, ignore_errors=True)
 
     def mapped(self) -> tuple[list[Photo], Rows]:
         """All photos and their vectors, mapped, from one committed state, ascending by row."""

@@ -96,12 +96,25 @@ class Storage(Protocol):
     def close(self) -> None:
         """Close files and connections."""
 
+    def filling(self) -> AbstractContextManager[None]:
+        """Held by the one run that describes photos; a SolarError if there is another."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a build has still to add photos."""
+
+    def finish(self) -> None:
+        """Note that a build is complete."""
+
+    def discard(self) -> None:
+        """Delete an index that was begun and holds no photo."""
+
 
 class Engine(Storage, Protocol):
     """Unit vectors by the paths of photos; `solar.index.index.Index` is built on one.
 
     Scores are inner products, best first. The module of an engine has `create(address, spec,
-    batches, roots, **options)`, `begin(address, spec, roots, **options)`, `unfinished(address)`,
+    batches, roots, **options)`, `begin(address, spec, roots, **options)`, `finished(address)`,
     `open_index(address, **options)` and `index_name(address)`, and a line in `ENGINES` of
     `solar.index.index`.
     """
@@ -130,19 +143,6 @@ class Engine(Storage, Protocol):
 
         None if they must send vectors.
         """
-
-    def filling(self) -> AbstractContextManager[None]:
-        """Held by the one run that describes photos; a SolarError if there is another."""
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a build has still to add photos."""
-
-    def finish(self) -> None:
-        """Note that a build is complete."""
-
-    def discard(self) -> None:
-        """Delete an index that was begun and holds no photo."""
 
     def mapped(self) -> tuple[list[Photo], Matrix]:
         """All photos and their vectors (n, dim), in the order of `batches`, mapped if possible."""

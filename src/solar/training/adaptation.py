@@ -7,8 +7,8 @@ overfits. Here it starts close to the identity, is pulled towards that start, an
 helps with places it has not seen (`benchmarks/adapt.py`, docs/adapt.md).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -21,19 +21,16 @@ from torch import Tensor, nn
 from solar.arrays import AnyFloats, Doubles, RowNumbers
 from solar.datasets.labelled.photo_labels import folder_labels, read_labels
 from solar.describe.progress import Progress, counted
-from solar.describe.store import Store
-from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.result import interval
-from solar.index.index import Index, need_vectors
-from solar.index.sources import spec_of
+from solar.index.index import Index
+from solar.index.photo_index import PhotoIndex
 from solar.losses import cosface
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
 from solar.models.checkpoint import load_whitening
 from solar.models.hub.repository import refuse_unfetched
 from solar.nn import within_whitening
-from solar.storage.protocol import NoIndexError
 from solar.storage.types import DescriptorSpec
 
 LEAST_PLACES = 10
@@ -119,7 +116,7 @@ class Adaptation:
 
 
 def adapt(
-    source: Store | str | Path,
+    source: PhotoIndex | str | Path,
     labels: Labels | None = None,
     output: str | Path | None = None,
     *,
@@ -129,24 +126,24 @@ def adapt(
     progress: Progress | None = None,
     **options: Any,
 ) -> Adaptation:
-    """Train a linear layer on stored embeddings, and add it to the network that made them.
+    """Train a linear layer on the embeddings of an index, and add it to the network that made them.
 
     The gain is measured by cross-validation on places that the layer was not trained on, a fifth of
     them at a time. Without a significant gain, nothing is written. The final layer is trained on
     all places.
 
     Example:
-        >>> found = solar.adapt("photos.store", "labels.csv", "mine.safetensors")
+        >>> found = solar.adapt("photos.solar", "labels.csv", "mine.safetensors")
         >>> found.gain, found.low, found.high
         (0.021, 0.012, 0.031)
 
     Args:
-        source: A store of `solar.extract`, or an index.
+        source: An index, or its address.
         labels: Labels of the photos: a CSV as for `solar.evaluate`, a JSON object of photo and
             label, or a mapping. Default: folder names. Photos without a label, and singletons, are
             ignored.
         output: Where to write the network, a `.safetensors`.
-        model: The network that made the embeddings, if the one named in the store is missing.
+        model: The network that made the embeddings, if the one named in the index is missing.
         layer: Measure and keep this layer instead of training one: a file as published by ILIAS
             (`layer.weight` and `layer.bias`).
         settings: How to train and measure.
@@ -160,8 +157,10 @@ def adapt(
     settings = replace(settings or AdaptationSettings(), **options)
     if output is not None and Path(output).suffix != ".safetensors":
         raise SolarError(f"The output {output} must end in .safetensors.")
-    where = getattr(source, "path", source)
-    names, spec, read = _described(source)
+    with nullcontext(source) if isinstance(source, PhotoIndex) else Index.open(source) as index:
+        where, spec = index.place, index.spec
+        described, stored = index.mapped()
+    names = [photo.path for photo in described]
     net = _network(spec, model, where)
     given = None if layer is None else _fitting(layer, net)
     rows, places = _labelled(names, labels, where)
@@ -171,7 +170,7 @@ def adapt(
             f"The labels name {count} places with two photos or more in {where}, and a gain can "
             f"only be told from chance with {LEAST_PLACES}: label more places."
         )
-    vectors = read(rows).astype(np.float32)
+    vectors = stored[rows].astype(np.float32)
     before, after = _held_out(vectors, places, given, settings, progress)
     low, high = interval(after - before, seed=settings.seed)
     means = float(before.mean()), float(after.mean())
@@ -337,23 +336,6 @@ def _precision(vectors: AnyFloats, places: PlaceNames) -> Doubles:
 # Inputs.
 
 
-def _described(
-    source: Store | str | Path,
-) -> tuple[Sequence[str], DescriptorSpec, Callable[[RowNumbers], AnyFloats]]:
-    if isinstance(source, Store) or is_store(source):
-        store = source if isinstance(source, Store) else Store.open(source)
-        return store.names, spec_of(store), store.vectors
-    try:
-        index = need_vectors(Index.open(source))
-    except NoIndexError:
-        raise SolarError(
-            f"{source} is neither a store nor an index: make a store with `solar extract`."
-        ) from None
-    parts = list(index.engine.batches())
-    names = [photo.path for photos, _ in parts for photo in photos]
-    return names, index.spec, lambda rows: np.concatenate([part for _, part in parts])[rows]
-
-
 def _labelled(
     names: Sequence[str], labels: Labels | None, where: object
 ) -> tuple[RowNumbers, PlaceNames]:
@@ -366,7 +348,7 @@ def _labelled(
             file = "The labels" if isinstance(labels, Mapping) else labels
             raise SolarError(
                 f"{file} names no photo of {where}, whose first is {next(iter(names), 'missing')}: "
-                "name the photos as `solar extract` did, relative to the folder it was given."
+                "name the photos as `solar search` prints them."
             )
     rows = np.array([row for row, name in enumerate(names) if name in known], np.int64)
     places = np.array([known[names[row]] for row in rows], np.str_)
@@ -402,8 +384,8 @@ def _network(
     if spec.fingerprint and fingerprint(net) != spec.fingerprint:
         raise SolarError(
             f"{where} was made with {spec.model or 'another model'}, not with "
-            f"{net.source or 'the given model'}: give the right one with `model=`, or extract the "
-            "photos again."
+            f"{net.source or 'the given model'}: give the right one with `model=`, or build the "
+            "index again."
         )
     if net.dim != spec.dim:
         raise SolarError(
@@ -412,7 +394,7 @@ def _network(
         )
     if net.adapt is not None:
         raise SolarError(
-            f"{where} was made with a network that is already adapted: extract the photos with the "
+            f"{where} was made with a network that is already adapted: build an index with the "
             "original network, and adapt that one with all labels."
         )
     return net

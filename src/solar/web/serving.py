@@ -15,7 +15,7 @@ from solar.errors import SolarError
 from solar.images import Roots, scan_roots
 from solar.images.known_roots import confirm, confirmed_roots, shown_roots
 from solar.index import Index, PhotoIndex
-from solar.index.index import engine_module, is_folder, need_vectors, report_place
+from solar.index.index import engine_module, is_folder, report_place
 from solar.index.report_file import Report
 from solar.storage.protocol import NoIndexError
 from solar.web.guard.access import address_of, networks
@@ -219,16 +219,17 @@ def comparison(
     return model_name(found), found
 
 
-def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -> Index:
-    from solar.index.sources import describe_photos, details, working_folder
+def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -> PhotoIndex:
+    from solar.index.build import fill
     from solar.storage.catalogued_folder import FolderStorage
+    from solar.storage.folder import finished
 
     engine, known = index.engine, index.engine.stamps()
     short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
     if isinstance(engine, FolderStorage):
         place = engine.folder.with_name(f"{engine.folder.stem}.{short}.solar")
-        with suppress(NoIndexError):
-            return need_vectors(Index.open(place, model=model))
+        if finished(place):
+            return Index.open(place, model=model)
         photos = scan_roots(index.roots.moved_to(settings.photos), known)
         # Only photos of the index are compared.
         photos = photos.select(n for n, name in enumerate(photos.names) if name in known)
@@ -238,12 +239,10 @@ def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -
             "`solar index build --model`, and give that index."
         )
     say(f"Describing {len(photos):,} photos with {model} → {place}")
-    with working_folder(place) as store:
-        found = describe_photos(photos, model, store)
-        made = Index.create(place, found, details(found, photos, {}))
-        moved = settings.photos is not None
-        confirm(made.place, made.roots if moved else confirmed_roots(index.place, made.roots))
-        return made
+    made = fill(place, photos, model=model)
+    moved = settings.photos is not None
+    confirm(made.place, made.roots if moved else confirmed_roots(index.place, made.roots))
+    return made
 
 
 def _listening(host: str, port: int) -> socket.socket:

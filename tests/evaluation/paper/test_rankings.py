@@ -114,7 +114,7 @@ def test_what_is_not_there_is_told(truth: Path, toys: Path, tmp_path: Path) -> N
         rankings(truth, {"net": net}, queries=["nobody"])
     with pytest.raises(SolarError, match="easy or medium or hard"):
         rankings(truth, {"net": net}, protocol="all")
-    solar.extract(toys, tmp_path / "toys.store", model=net)
+    solar.build(toys, tmp_path / "toys.solar", model=net)
     with pytest.raises(SolarError, match="no photos"):
-        rankings(tmp_path / "toys.store", {"net": net})
-    assert rankings(tmp_path / "toys.store", {"net": net}, root=toys, count=1)[0].picture
+        rankings(tmp_path / "toys.solar", {"net": net})
+    assert rankings(tmp_path / "toys.solar", {"net": net}, root=toys, count=1)[0].picture

@@ -122,20 +122,20 @@ def test_a_csv_or_frames_give_what_names_give(
         solar.evaluate(tmp_path, features=features, protocol="vpr", **nearer)
 
 
-def test_descriptors_and_stores_need_no_model(
+def test_embeddings_and_indexes_need_no_model(
     places: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
     how = {"size": 64, "scales": (1.0,)}
     expected = solar.evaluate(places, model=tiny, protocol="vpr", **how).to_dict()
     for side in ("database", "queries"):
-        store = solar.extract(places / side, tmp_path / f"{side}.store", model=tiny, **how)
-        np.save(tmp_path / f"{side}.npy", store.vectors())
+        index = solar.build(places / side, tmp_path / f"{side}.solar", model=tiny, **how)
+        np.save(tmp_path / f"{side}.npy", np.asarray(index.vectors))
     files = (tmp_path / "database.npy", tmp_path / "queries.npy")
     found = solar.evaluate(places, protocol="vpr", features=files)
     assert found.to_dict() == expected
     assert found.convention.startswith("Whole photos, descriptors as given")
-    stores = {"database": "database.store", "queries": "queries.store"}
-    assert solar.evaluate(tmp_path, protocol="vpr", **stores).to_dict() == expected
+    indexes = {"database": "database.solar", "queries": "queries.solar"}
+    assert solar.evaluate(tmp_path, protocol="vpr", **indexes).to_dict() == expected
     with pytest.raises(SolarError, match=r" 4 rows .* 3 photos"):
         solar.evaluate(places, protocol="vpr", features=files[::-1])
 

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.arrays import Doubles
-from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.collection import DescribedSet, open_collection
 from solar.evaluation.described_photos import model_describer
-from solar.evaluation.embeddings import select_rows
 from solar.evaluation.ranks import best
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
@@ -139,9 +137,9 @@ def _first(
     longest = top + max((len(junk) for _, junk in answers), default=0)
     if described.queries is None:
         itself = [described.photos.index(query) for query in asked.values()]
-        vectors = select_rows(described.database.rows, itself)
+        vectors = described.database.rows[itself]
     else:
-        vectors = select_rows(described.queries.rows, list(asked))
+        vectors = described.queries.rows[list(asked)]
     others = None if described.distractors is None else described.distractors.rows
     database, names = described.database.rows, described.names
     rows = best(vectors, database, longest, distractors=others, names=names)
@@ -188,9 +186,9 @@ def _photo(described: DescribedSet, row: int) -> tuple[str, Picture]:
         return name, described.database.picture(name)
     row -= len(described.database.rows)
     others = described.distractors
-    if others is None or others.photos is None or not isinstance(others.rows, Store):
+    if others is None or others.photos is None or others.known is None:
         return f"distractor {row}", None
-    name = others.rows.names[row]
+    name = others.known[row]
     return name, others.picture(name)
 
 

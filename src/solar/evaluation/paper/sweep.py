@@ -2,21 +2,32 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from solar.describe.extraction import extract_together
-from solar.describe.store import Store
+import numpy as np
+
+from solar.describe.pipeline import DescribingJob
+from solar.describe.progress import Progress
+from solar.describe.settings import Settings
+from solar.describe.shared_backbone import SharedBackbone
 from solar.errors import SolarError
 from solar.evaluation.collection import DescribedSet, open_collection
-from solar.evaluation.described_photos import ModelDescriber
+from solar.evaluation.described_photos import DescribedPhotos, ModelDescriber, from_index
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.evaluation.table_text import Table, number
 from solar.images import Box, Photos
-from solar.models import RetrievalNet, retrieval_model
+from solar.index.describing import Describing
+from solar.index.index import Index
+from solar.index.ingest import plan
+from solar.models import RetrievalNet, fingerprint, retrieval_model
 from solar.nn import GeM
+from solar.storage import folder
+from solar.storage.rows import as_rows
+from solar.storage.segments import rows_for
 
 EXPONENTS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0)
 """From the average to nearly the maximum, closest where networks end up."""
@@ -59,7 +70,7 @@ def sweep_p(
         model: A network that pools with GeM.
         exponents: Positive; the learnt one is added.
         name: What to call the model; what it was loaded from, if not given.
-        settings: How to do it, without features; distractors are photos. A cache holds a store per
+        settings: How to do it, without features; distractors are photos. A cache holds an index per
             exponent.
         options: Fields of `EvaluationSettings`, which override `settings`.
 
@@ -84,10 +95,10 @@ def sweep_p(
 
 
 def _out_of_range(described: DescribedSet) -> int:
-    """How many rows are all zeros: what `extract_together` makes of those that are not finite."""
+    """How many rows are all zeros: what `SharedBackbone` makes of those that are not finite."""
     parts = (described.database, described.queries, described.distractors)
-    stores = [part.rows for part in parts if part is not None and isinstance(part.rows, Store)]
-    blocks = (block for store in stores for block in store.shard_arrays())
+    rows = [as_rows(part.rows) for part in parts if part is not None and part.known is not None]
+    blocks = (block for part in rows for _, block in part.pieces())
     return sum(int((~block.any(axis=1)).sum()) for block in blocks)
 
 
@@ -98,10 +109,10 @@ class _Together:
     each: Sequence[ModelDescriber]
     which: int
 
-    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
+    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> DescribedPhotos:
         if self.which == 0:
             settings = self.each[0].settings
-            extract_together(
+            describe_together(
                 photos,
                 [one.place(photos, boxes) for one in self.each],
                 [one.model for one in self.each],
@@ -109,7 +120,46 @@ class _Together:
                 progress=settings.progress,
                 **settings.describing,
             )
-        return Store.open(self.each[self.which].place(photos, boxes))
+        with Index.open(self.each[self.which].place(photos, boxes)) as index:
+            return from_index(index, photos)
+
+
+def describe_together(
+    photos: Photos,
+    places: Sequence[Path],
+    nets: Sequence[RetrievalNet],
+    *,
+    boxes: Mapping[str, Box] | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> None:
+    """Make for each network the index that `solar.build` would, in one pass over the photos.
+
+    The networks share the backbone of the first, on its device. Indexes that are there are
+    continued or kept. An embedding that is not finite, which `solar.build` skips, is stored as
+    zeros. Options are fields of `solar.describe.Settings`.
+    """
+    settings = Settings.of(nets[0], **options)
+    together = SharedBackbone(nets, scales=settings.scales, dtype=settings.dtype)
+    how = Describing(nets[0], DescribingJob(photos, settings, dict(boxes or {})), together)
+    with ExitStack() as closing:
+        indexes = []
+        for place, net in zip(places, nets, strict=True):
+            spec = replace(how.spec, dim=net.dim, fingerprint=fingerprint(net))
+            opened = folder.open_index if folder.finished(place) else None
+            engine = opened(place) if opened else folder.begin(place, spec, photos.roots)
+            indexes.append(closing.enter_context(Index(engine, net)))
+        plans = [plan(index, photos, index.engine.stamps()) for index in indexes]
+        lacking = sorted(
+            {photos.numbers[name] for one in plans for name in (*one.new, *one.changed)}
+        )
+        wanted = photos.select(lacking)
+        for found in how.run(wanted, rows_for(len(photos)), progress=progress):
+            wide = np.reshape(found.vectors, (len(found.names), len(nets), -1))
+            for number, index in enumerate(indexes):
+                index.commit(photos, replace(found, vectors=wide[:, number]), {})
+        for index in indexes:
+            index.engine.finish()
 
 
 def learnt_exponent(net: RetrievalNet) -> float | None:

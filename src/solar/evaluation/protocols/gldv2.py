@@ -18,8 +18,6 @@ from solar.datasets.public.gldv2 import (
     read_solution,
     solution_file,
 )
-from solar.describe.store import Store
-from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluation.described_photos import (
     DescribedPhotos,
@@ -30,12 +28,14 @@ from solar.evaluation.described_photos import (
     open_rows,
     rank_options,
 )
-from solar.evaluation.embeddings import NAMES, Database, select_rows
+from solar.evaluation.embeddings import NAMES
 from solar.evaluation.metrics import average_precision_at
 from solar.evaluation.ranks import nearest, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Photos, find_photos
+from solar.storage.catalogue import is_index
+from solar.storage.rows import Matrix
 
 K = 100
 
@@ -59,7 +59,7 @@ def evaluate_retrieval(
         gallery, queries = index.describe(describe), test.describe(describe)
         right = [index.rows(solution.right[photo], solution) for photo in asked]
         ranking = rank_options(settings, open_distractors(describe, settings))
-        vectors = select_rows(queries, test.rows(asked, solution))
+        vectors = queries[test.rows(asked, solution)]
         found = [np.sort(own) for own in ranks(vectors, gallery, right, **ranking)]
         how = f"Whole photos, {how_described(describe, settings)}"
     values = dict(zip(asked, (average_precision_at(own, k) for own in found), strict=True))
@@ -136,7 +136,7 @@ def _nearest_landmarks(
             raise SolarError(f"The photo {name} of {train.place} is not in {listed}.")
     test.rows(solution.right, solution)
     gallery, queries = train.describe(describe), test.describe(describe)
-    vectors = select_rows(queries, test.rows(solution.right, solution))
+    vectors = queries[test.rows(solution.right, solution)]
     ranking = rank_options(settings, open_distractors(describe, settings))
     scores, found = nearest(vectors, gallery, **ranking)
     names = list(train.numbers)
@@ -152,7 +152,7 @@ def _solution(what: str | Path, task: str, settings: EvaluationSettings) -> Solu
 class _Side:
     """The index, train or test photos, by their ids, and their descriptors once described.
 
-    Rows of features that are no store are in the order of the published lists, `index.csv`,
+    Rows of features that are no index are in the order of the published lists, `index.csv`,
     `train_clean.csv` and `test.csv`.
     """
 
@@ -164,13 +164,13 @@ class _Side:
         features = None if settings.features is None else settings.features[side]
         if features is not None:
             self.found = open_rows(features, NAMES[1 - side], "`features=`")
-        elif is_store(place):
+        elif is_index(place):
             self.found = open_rows(place, str(place), "")
         else:
             photos = find_photos(place)
             here = (n for n, name in enumerate(photos.names) if not wanted or _id(name) in wanted)
             self.found = photos.select(here)
-        if isinstance(self.found, DescribedPhotos) and not isinstance(self.found.rows, Store):
+        if isinstance(self.found, DescribedPhotos) and self.found.known is None:
             listed = place.parent / (CLEAN_LIST if place.name == "train" else f"{place.name}.csv")
             ids = [photo.decode() for photo in photo_ids(listed).tolist()]
             self.found.rows_of(ids, f"photos in {listed}")
@@ -180,10 +180,10 @@ class _Side:
         if len(self.numbers) < len(ids):
             raise SolarError(f"Two photos of {place} have the same id: keep one of them.")
 
-    def describe(self, describe: PhotoDescriber | None) -> Database:
+    def describe(self, describe: PhotoDescriber | None) -> Matrix:
         """The descriptors; photos that cannot be read lose their numbers."""
         part = describe_side(self.found, self.place, describe)
-        if isinstance(part.rows, Store):
+        if part.known is not None:
             self.numbers = {_id(name): number for number, name in enumerate(part.names)}
         return part.rows
 

@@ -6,7 +6,7 @@ by, so memory does not grow with the number of photos.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,6 @@ from solar.arrays import Doubles, Flags, Ints
 from solar.datasets.public.ilias import ObjectTruth, read_objects
 from solar.errors import SolarError
 from solar.evaluation.described_photos import (
-    DescribedPhotos,
     PhotoDescriber,
     how_described,
     open_distractors,
@@ -89,7 +88,7 @@ def evaluate_ilias(
                     f"{truth.path} names the photo {name}, which is not in {truth.root}."
                 )
         parts = [
-            DescribedPhotos(describe(Photos.in_folder(truth.root, names), {}), str(truth.root))
+            replace(describe(Photos.in_folder(truth.root, names), {}), name=str(truth.root))
             for names, _ in sides
         ]
     else:
@@ -104,7 +103,9 @@ def evaluate_ilias(
     )
     distractors = open_distractors(describe, settings)
     total = len(truth.database) + (0 if distractors is None else len(distractors.rows))
-    found = tied_ranks(queries, database, truth.right, **rank_options(settings, distractors))
+    found = tied_ranks(
+        np.asarray(queries), database, truth.right, **rank_options(settings, distractors)
+    )
     k = settings.depth or K
     places = [TiedPlaces(ranks, last, total) for ranks, last in found]
     return Evaluation(

@@ -17,14 +17,14 @@ from solar.datasets.public.revisited import (
     read_ground_truth,
 )
 from solar.errors import SolarError
-from solar.evaluation.described_photos import refuse_index
-from solar.evaluation.embeddings import NAMES, Database
+from solar.evaluation.embeddings import NAMES
 from solar.evaluation.metrics import measure, without_junk
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Box, Photos
 from solar.images.exif import upright_box
+from solar.storage.rows import Matrix
 
 
 def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | None:
@@ -36,7 +36,6 @@ def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | 
         return read_ground_truth(given or find_ground_truth(name, settings.root or ""), name)
     if given is not None or Path(name).suffix.lower() in (".json", ".pkl"):
         return read_ground_truth(given or name)
-    refuse_index(Path(name))
     return None
 
 
@@ -67,7 +66,7 @@ def truth_photos(
 
 def evaluate_ground_truth(
     truth: GroundTruth,
-    database: Database,
+    database: Matrix,
     queries: AnyFloats,
     *,
     average: str = "trapezoid",

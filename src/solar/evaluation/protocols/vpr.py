@@ -25,12 +25,13 @@ from solar.evaluation.described_photos import (
     open_distractors,
     rank_options,
 )
-from solar.evaluation.embeddings import NAMES, Database, select_rows
+from solar.evaluation.embeddings import NAMES
 from solar.evaluation.metrics import recall_at
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Photos
+from solar.storage.rows import Matrix
 
 Position: TypeAlias = tuple[int, int]  # east and north in centimetres
 
@@ -159,7 +160,7 @@ def evaluate_vpr(
     distractors = open_distractors(describe, settings)
     found = evaluate_places(
         database.rows,
-        select_rows(queries.rows, slice(None)),
+        np.asarray(queries.rows),
         right,
         photos=queries.names,
         answerable=settings.answerable,
@@ -182,7 +183,7 @@ def _positions(
         return [
             name_positions(side.names, place) for side, place in zip(sides, places, strict=True)
         ]
-    # A store lacks the photos that could not be read: the table may have their positions.
+    # An index lacks the photos that could not be read: the table may have their positions.
     names = [
         [*side.names, *(side.failures if isinstance(side, DescribedPhotos) else ())]
         for side in sides
@@ -230,7 +231,7 @@ def near_frames(database: Sequence[str], queries: Sequence[str], frames: int) ->
 
 
 def evaluate_places(
-    database: Database,
+    database: Matrix,
     queries: AnyFloats,
     right: Sequence[Ints],
     *,

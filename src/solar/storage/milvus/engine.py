@@ -13,7 +13,7 @@ import contextlib
 import math
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -29,10 +29,10 @@ from solar.storage.milvus import schema as stored
 from solar.storage.milvus.connection import BY_TAG, Connection, parse_address, read_options
 from solar.storage.milvus.filter import among, expression
 from solar.storage.milvus.schema import CollectionFacts
-from solar.storage.protocol import validated
+from solar.storage.protocol import Piece, validated
 from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
 
-_UNFINISHED = "_unfinished_"
+_UNFINISHED = "_unfinished"
 _MOST = 16384  # rows in one answer, a limit of Milvus
 _MOST_BYTES = 32 << 20  # in one call or answer; a server's own limit is 64 MiB
 _PATHS = 500  # named in one expression
@@ -51,23 +51,41 @@ def create(
 
     `options` are those of `solar.storage.milvus.connection.Options`, and override the address.
     """
-    place = parse_address(address)
-    connection = Connection(place, read_options({**place.options, **options}))
-    name = f"{place.collection}{_UNFINISHED}{secrets.token_hex(4)}"
-    facts = CollectionFacts(spec, connection.options, roots or Roots())
-    engine = MilvusEngine(connection, name, facts)
+    engine = _new(address, spec, roots, secrets.token_hex(4), options)
     try:
-        if connection.call("has_collection", place.collection):
-            raise SolarError(f"{place} exists already: add to it, or choose another name.")
-        engine.fill(batches)
-        engine.load()
-        engine.rename(place.collection)
-        engine.load()  # again: in Milvus Lite, renaming unloads
+        for _ in engine.put(batches):
+            pass
+        engine.finish()
     except BaseException:
-        engine.drop()
-        engine.close()
+        engine.discard()
         raise
     return engine
+
+
+def begin(
+    address: str, spec: DescriptorSpec, roots: Roots | None = None, **options: Any
+) -> MilvusEngine:
+    """Start a collection that a run fills, or open the one that a killed run has begun.
+
+    One without photos is begun again. A SolarError if there is a finished one.
+    """
+    begun = f"{parse_address(address).collection}{_UNFINISHED}"
+    found = _opened(address, begun, options)
+    if found is not None and len(found):
+        return found
+    if found is not None:
+        found.discard()
+    return _new(address, spec, roots, "", options)
+
+
+def finished(address: str) -> bool:
+    """Whether there is a collection at an address."""
+    place = parse_address(address)
+    connection = Connection(place, read_options(place.options))
+    try:
+        return bool(connection.call("has_collection", place.collection))
+    finally:
+        connection.close()
 
 
 def open_index(address: str, **options: Any) -> MilvusEngine:
@@ -76,13 +94,50 @@ def open_index(address: str, **options: Any) -> MilvusEngine:
     given = {**place.options, **options}
     connection = Connection(place, read_options(given))
     try:
-        facts = stored.read_facts(connection)
-        connection.options = facts.options.reading(given)
-        engine = MilvusEngine(connection, place.collection, facts)
-        engine.load()
+        return _loaded(connection, place.collection, given)
     except BaseException:
         connection.close()
         raise
+
+
+def _new(
+    address: str, spec: DescriptorSpec, roots: Roots | None, mark: str, options: Mapping[str, Any]
+) -> MilvusEngine:
+    """An empty collection that gets its name when it is finished."""
+    place = parse_address(address)
+    connection = Connection(place, read_options({**place.options, **options}))
+    facts = CollectionFacts(spec, connection.options, roots or Roots())
+    engine = MilvusEngine(connection, f"{place.collection}{_UNFINISHED}{mark}", facts)
+    try:
+        if connection.call("has_collection", place.collection):
+            raise SolarError(f"{place} exists already: add to it, or choose another name.")
+        engine.make()
+    except BaseException:
+        engine.discard()
+        raise
+    return engine
+
+
+def _opened(address: str, name: str, options: Mapping[str, Any]) -> MilvusEngine | None:
+    """The unfinished collection of that name; None if there is none."""
+    place = parse_address(address)
+    given = {**place.options, **options}
+    connection = Connection(place, read_options(given))
+    try:
+        if connection.call("has_collection", name):
+            return _loaded(connection, name, given)
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return None
+
+
+def _loaded(connection: Connection, name: str, given: Mapping[str, Any]) -> MilvusEngine:
+    facts = stored.read_facts(connection, name)
+    connection.options = facts.options.reading(given)
+    engine = MilvusEngine(connection, name, facts)
+    engine.load()
     return engine
 
 
@@ -158,7 +213,7 @@ class MilvusEngine:
         """Add photos or replace those of the same path, piece by piece; repeating it is safe."""
         given = 0
         try:
-            for count in self._put(batches):
+            for count in self.put(batches):
                 given += count
         except SolarError as error:
             if not given:
@@ -253,8 +308,8 @@ class MilvusEngine:
 
     # Making a collection
 
-    def fill(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> None:
-        """Make the collection and add everything."""
+    def make(self) -> None:
+        """Make the collection."""
         options, connection = self.options, self._connection
         facts = self._facts.stored()
         params = options.build_params(self.spec.dim)
@@ -271,19 +326,45 @@ class MilvusEngine:
             **partitions,
         )
         self._call("create_index", index)
-        for _ in self._put(batches):
-            pass
-        self._call("flush", timeout=options.wait)
+        self.load()
 
-    def rename(self, name: str) -> None:
-        """Rename the collection."""
+    incoming = None
+
+    def fill(self, piece: Piece) -> None:
+        """Add what a run has described at once; what it could not describe is not stored."""
+        assert not isinstance(piece.vectors, str)
+        if piece.photos:
+            self.add([(piece.photos, np.asarray(piece.vectors, np.float32))])
+
+    def filling(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing: many may write at a time."""
+        return contextlib.nullcontext()
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the collection has still to get its name."""
+        return self._name != self._connection.place.collection
+
+    def finish(self) -> None:
+        """Give the collection its name."""
+        self._call("flush", timeout=self.options.wait)
+        name = self._connection.place.collection
         self._call("rename_collection", name)
         self._name = name
+        self.load()  # again: in Milvus Lite, renaming unloads
 
-    def drop(self) -> None:
-        """Undo `fill`, if the server answers."""
+    def discard(self) -> None:
+        """Delete the collection, if the server answers."""
         with contextlib.suppress(SolarError):
             self._call("drop_collection")
+        self.close()
+
+    def mapped(self) -> tuple[list[Photo], Vectors]:
+        """All photos and their vectors (n, dim), in memory."""
+        pieces = list(self.batches())
+        nothing = np.empty((0, self.spec.dim), np.float32)
+        vectors = np.concatenate([nothing, *(rows for _, rows in pieces)])
+        return [photo for photos, _ in pieces for photo in photos], vectors
 
     def load(self) -> None:
         """Load the collection into memory, with its index, unless it is there already."""
@@ -301,7 +382,7 @@ class MilvusEngine:
 
     # Rows
 
-    def _put(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> Iterator[int]:
+    def put(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> Iterator[int]:
         """Write batch by batch, and yield the number of photos of each."""
         for photos, vectors in batches:
             for photo in photos:

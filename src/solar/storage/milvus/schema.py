@@ -43,10 +43,10 @@ class CollectionFacts:
         return json.dumps({**facts, "options": self.options.remembered()})
 
 
-def read_facts(connection: Connection) -> CollectionFacts:
+def read_facts(connection: Connection, name: str) -> CollectionFacts:
     """The facts of a collection; a SolarError if solar did not make it, or in another format."""
     place = connection.place
-    described = connection.call("describe_collection", place.collection)
+    described = connection.call("describe_collection", name)
     text = described.get("properties", {}).get(FACTS) or described.get("description", "")
     try:
         facts = json.loads(text)

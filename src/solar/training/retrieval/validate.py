@@ -101,12 +101,11 @@ def _of_named_sets(
 def described_at(
     net: RetrievalNet, photos: Photos, size: int | None, scales: Sequence[float]
 ) -> tuple[list[str], AnyFloats]:
-    """Describe photos as `solar.extract` does; names and rows of the readable ones."""
+    """Describe photos as an index does; names and rows of the readable ones."""
     how = Settings.of(net, size=size, scales=scales)
-    job = pipeline.ExtractionJob(photos, how, {}, pipeline.Throughput())
+    job = pipeline.DescribingJob(photos, how)
     describe = pipeline.describer(net, how)
     numbers, threads = range(len(photos)), pipeline.decoders_for(describe.device)
     decoded = ahead(job.decode, numbers, threads, 64 + threads)
     found = job.describe(numbers, decoded, describe)
-    rows = np.stack(found.vectors) if found.names else np.empty((0, net.dim), np.float32)
-    return found.names, rows
+    return found.names, np.reshape(found.vectors, (len(found.names), net.dim))

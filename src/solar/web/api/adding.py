@@ -28,7 +28,6 @@ from solar.images import Photos, Root, Stamp
 from solar.images.exif import exif_facts
 from solar.images.opening import opened
 from solar.images.scan import SUFFIXES
-from solar.index.index import need_vectors
 from solar.storage.types import Photo
 from solar.web.api.schemas import Failed, Job
 from solar.web.api.updating import new_identity, retried, without_places
@@ -251,7 +250,7 @@ class Adder:
         raise AssertionError  # there is always another number
 
     async def _index(self, photos: Sequence[Photo], vectors: Sequence[Vectors]) -> None:
-        index = need_vectors(self._collection.index)
+        index = self._collection.index
         await retried(lambda: _unhurried(self._threads.run, index.add, np.stack(vectors), photos))
 
 

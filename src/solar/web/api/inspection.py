@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from solar.errors import SolarError
 from solar.images import Box
 from solar.index import PhotoIndex
-from solar.index.index import need_vectors
+from solar.storage.protocol import NoVectorsError
 from solar.web.api import schemas
 from solar.web.api.schemas import BoxCorners, Pair, PhotoId, Pixel
 from solar.web.cache import MadeOnce
@@ -114,7 +114,9 @@ class Explorer:
         """
         from solar.show.collection_map import map_index
 
-        index = need_vectors(self._index)
+        index = self._index
+        if not index.has_vectors:
+            raise NoVectorsError
         if self._task is None or (self._task.done() and self._revision != revision):
             self._revision, self._since = revision, perf_counter()
             self._task = asyncio.create_task(asyncio.to_thread(map_index, index))

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from solar.index.sync import Changes
+from solar.index.ingest import Changes
 from solar.ranking.rerank import METHODS
 from solar.web.settings import LARGEST, THUMBNAIL
 

@@ -17,7 +17,8 @@ from solar.errors import PassingError, SolarError
 from solar.images import Roots
 from solar.images.known_roots import confirm
 from solar.index import PhotoIndex
-from solar.index.sync import Changes, relocate, sync
+from solar.index.ingest import Changes
+from solar.index.sync import relocate, sync
 from solar.storage.catalogued_folder import FolderStorage
 from solar.storage.types import Amendment
 from solar.web.api.schemas import Asked, ChangeCounts, Job, PhotoId

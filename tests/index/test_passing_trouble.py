@@ -4,19 +4,19 @@ import errno
 import os
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 import pytest
 import torch
+from support.filled import filled
 
-from solar.describe import Throughput, extract, pipeline
+from solar.describe import Throughput, pipeline
 from solar.describe.cluster import Proof
 from solar.describe.pipeline import describer
 from solar.describe.settings import Settings
-from solar.describe.store import Store
 from solar.errors import PassingError, SolarError
 from solar.images import find_photos
 from solar.models import RetrievalConfig, RetrievalNet
+from solar.storage.folder import finished
 
 HERE = Throughput(decoders=0, batch=4)
 
@@ -28,15 +28,15 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def failing(monkeypatch: pytest.MonkeyPatch, times: int, number: int) -> list[Path]:
     """Have the system fail to open photos a number of times; those that it failed for."""
-    opening, failed = os.open, list[Path]()
+    reading, failed = Path.read_bytes, list[Path]()
 
-    def opened(path: Any, *arguments: Any, **named: Any) -> int:
+    def read(path: Path) -> bytes:
         if str(path).endswith("05.png") and len(failed) < times:
-            failed.append(Path(path))
+            failed.append(path)
             raise OSError(number, os.strerror(number), str(path))
-        return opening(path, *arguments, **named)
+        return reading(path)
 
-    monkeypatch.setattr("solar.images.opening.os.open", opened)
+    monkeypatch.setattr(Path, "read_bytes", read)
     return failed
 
 
@@ -45,10 +45,10 @@ def test_what_passes_is_tried_again(
     photos: Path, tiny: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     failed = failing(monkeypatch, 2, number)
-    store = extract(photos, tmp_path / "s", model=tiny, throughput=HERE)
+    index = filled(photos, tmp_path / "s", model=tiny, throughput=HERE)
     assert len(failed) == 2
-    assert len(store) == 24
-    assert not any("05.png" in name for name in store.failures)
+    assert len(index) == 24
+    assert not any("05.png" in name for name in index.skipped)
 
 
 def test_what_does_not_pass_ends_the_run_and_the_next_one_goes_on(
@@ -57,9 +57,9 @@ def test_what_does_not_pass_ends_the_run_and_the_next_one_goes_on(
     with monkeypatch.context() as patched:
         failing(patched, 10**6, errno.EMFILE)
         with pytest.raises(PassingError, match="Too many open files"):
-            extract(photos, tmp_path / "s", model=tiny, throughput=HERE, shard_size=4)
-    assert not Store.open(tmp_path / "s", allow_partial=True).complete
-    assert len(extract(photos, tmp_path / "s", model=tiny, throughput=HERE, shard_size=4)) == 24
+            filled(photos, tmp_path / "s", model=tiny, throughput=HERE, rows=4)
+    assert not finished(tmp_path / "s")
+    assert len(filled(photos, tmp_path / "s", model=tiny, throughput=HERE, rows=4)) == 24
 
 
 def test_a_folder_that_is_renamed_midway_ends_the_run(
@@ -69,8 +69,8 @@ def test_a_folder_that_is_renamed_midway_ends_the_run(
     found = find_photos(tmp_path / "p")
     (tmp_path / "p" / "landmark-2").rename(tmp_path / "elsewhere")
     with pytest.raises(PassingError, match="landmark-2"):
-        extract(found, tmp_path / "s", model=tiny, throughput=HERE)
-    assert not Store.open(tmp_path / "s", allow_partial=True).complete
+        filled(found, tmp_path / "s", model=tiny, throughput=HERE)
+    assert not finished(tmp_path / "s")
 
 
 def test_a_photo_that_is_deleted_midway_costs_only_itself(
@@ -79,9 +79,9 @@ def test_a_photo_that_is_deleted_midway_costs_only_itself(
     copytree(photos, tmp_path / "p")
     found = find_photos(tmp_path / "p")
     (tmp_path / "p" / "landmark-2" / "02.png").unlink()
-    store = extract(found, tmp_path / "s", model=tiny, throughput=HERE)
-    assert "landmark-2/02.png" in store.failures
-    assert len(store) == 23
+    index = filled(found, tmp_path / "s", model=tiny, throughput=HERE)
+    assert "landmark-2/02.png" in index.skipped
+    assert len(index) == 23
 
 
 def test_a_worker_must_compute_the_same(
@@ -111,4 +111,4 @@ def test_a_cluster_without_workers_is_one_sentence(
         distributed.LocalCluster(**nobody) as cluster,
         pytest.raises(SolarError, match="workers"),
     ):
-        extract(photos, tmp_path / "s", model=tiny, scheduler=cluster.scheduler_address)
+        filled(photos, tmp_path / "s", model=tiny, scheduler=cluster.scheduler_address)

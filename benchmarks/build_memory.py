@@ -1,6 +1,6 @@
-"""Peak memory of an extraction over more and more photos: it must not grow with their number.
+"""Peak memory of a build over more and more photos: it must not grow with their number.
 
-    python benchmarks/extract_memory.py [--photos 1000 10000] [--json results.json]
+    python benchmarks/build_memory.py [--photos 1000 10000] [--json results.json]
 
 Generated photos, a small network, a process of its own for each number. What is reported is the
 process's own memory (mapped files not counted), at its highest during the run, decoders included.
@@ -29,11 +29,13 @@ def children(process: int) -> list[int]:
         return []
 
 
-def extract_here(folder: Path) -> None:
-    """Run an extraction and print the highest memory seen, in bytes."""
+def build_here(folder: Path) -> None:
+    """Build an index and print the highest memory seen, in bytes."""
     import torch
 
-    from solar.describe import Throughput, extract
+    from solar.describe import Throughput
+    from solar.images import find_photos
+    from solar.index.build import fill
     from solar.models import RetrievalConfig, RetrievalNet
 
     torch.manual_seed(0)
@@ -45,10 +47,10 @@ def extract_here(folder: Path) -> None:
 
     start = time.perf_counter()
     with PeakMemory(together, every=0.05) as peak:
-        destination = folder.parent / f"{folder.name}.store"
-        store = extract(folder, destination, model=net, throughput=Throughput(decoders=1))
+        place = folder.parent / f"{folder.name}.solar"
+        index = fill(place, find_photos(folder), model=net, throughput=Throughput(decoders=1))
     seconds = time.perf_counter() - start
-    print(json.dumps({"photos": len(store), "peak_MiB": peak.bytes / 2**20, "seconds": seconds}))
+    print(json.dumps({"photos": len(index), "peak_MiB": peak.bytes / 2**20, "seconds": seconds}))
 
 
 def main() -> None:
@@ -59,7 +61,7 @@ def main() -> None:
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        extract_here(arguments.one)
+        build_here(arguments.one)
         return
     from solar.demo import toy
 

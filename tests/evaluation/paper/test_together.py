@@ -4,11 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.filled import content, filled, written
 
-from solar.describe import Store, extract
-from solar.describe.extraction import SharedBackbone, extract_together
 from solar.describe.fast_net import FusedNet
+from solar.describe.shared_backbone import SharedBackbone
+from solar.evaluation.paper.sweep import describe_together
 from solar.images import find_photos
+from solar.index import Index
 from solar.models import RetrievalNet
 
 
@@ -22,23 +24,19 @@ def family(tiny: RetrievalNet) -> list[RetrievalNet]:
     return family
 
 
-def test_stores_made_together_equal_those_made_alone(
+def test_indexes_made_together_equal_those_made_alone(
     photos: Path, family: list[RetrievalNet], tmp_path: Path
 ) -> None:
     found = find_photos(photos)
     boxes = {found.names[3]: (4.0, 4.0, 40.0, 30.0)}
     places = [tmp_path / str(number) for number in range(3)]
     counted = []
-    together = extract_together(
-        found, places, family, boxes=boxes, progress=lambda *n: counted.append(n)
-    )
+    describe_together(found, places, family, boxes=boxes, progress=lambda *n: counted.append(n))
     assert counted[-1] == ("Describing", 27, 27)
     for number, net in enumerate(family):
-        alone = extract(found, tmp_path / f"alone{number}", model=net, boxes=boxes)
-        np.testing.assert_array_equal(together[number].vectors(), alone.vectors())
-        assert together[number].failures == alone.failures
-        names = [path.name for path in sorted(places[number].iterdir())]
-        assert names == [path.name for path in sorted(alone.path.iterdir())]
+        filled(found, tmp_path / f"alone{number}", model=net, boxes=boxes).close()
+        assert content(places[number]) == content(tmp_path / f"alone{number}")
+        assert written(places[number]).keys() == written(tmp_path / f"alone{number}").keys()
 
 
 def test_only_what_is_missing_is_described(
@@ -46,25 +44,25 @@ def test_only_what_is_missing_is_described(
 ) -> None:
     found = find_photos(photos)
     places = [tmp_path / str(number) for number in range(3)]
-    extract(found, places[0], model=family[0])
-    before = (places[0] / "shard-00000.jsonl").stat().st_mtime_ns
-    extract_together(found, places, family)
-    assert (places[0] / "shard-00000.jsonl").stat().st_mtime_ns == before
+    filled(found, places[0], model=family[0]).close()
+    before = written(places[0])
+    describe_together(found, places, family)
+    assert written(places[0]) == before
     counted: list[tuple[str, int, int]] = []
-    extract_together(found, places, family, progress=lambda *n: counted.append(n))
+    describe_together(found, places, family, progress=lambda *n: counted.append(n))
     assert counted == []
 
 
-def test_a_descriptor_that_is_not_finite_becomes_zeros(
+def test_an_embedding_that_is_not_finite_becomes_zeros(
     photos: Path, family: list[RetrievalNet], tmp_path: Path
 ) -> None:
     broken = copy.deepcopy(family[1])
     broken.whiten.bias.data[0] = torch.nan
     places = [tmp_path / "good", tmp_path / "broken"]
-    good, bad = extract_together(find_photos(photos), places, [family[0], broken])
-    assert not bad.vectors().any()
-    assert good.vectors().any(axis=1).all()
-    assert isinstance(good, Store)
+    describe_together(find_photos(photos), places, [family[0], broken])
+    good, bad = (np.asarray(Index.open(place).vectors) for place in places)
+    assert not bad.any()
+    assert good.any(axis=1).all()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -1,16 +1,20 @@
+import multiprocessing
 import os
+import random
 import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.filled import content, filled, named, written
 from support.running import python
 
-from solar.describe import Throughput, extract
+from solar.describe import Throughput
 from solar.describe.pipeline import Progress
 from solar.errors import SolarError
 from solar.models import RetrievalNet
@@ -19,10 +23,6 @@ pytest.importorskip("distributed", reason='pip install "solar-retrieval[dask]"')
 
 FEW = Throughput(decoders=0, batch=4)
 HERE = ("--host", "127.0.0.1", "--no-dashboard")
-
-
-def content(store: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in store.iterdir() if p.name != ".lock"}
 
 
 @pytest.fixture
@@ -85,18 +85,18 @@ def test_a_cluster_that_loses_a_worker_writes_the_same_store(
 
     killer = threading.Thread(target=kill_one)
     killer.start()
-    extract(
+    filled(
         photos,
         tmp_path / "cluster",
         model=tiny,
         throughput=FEW,
-        shard_size=1,
+        rows=1,
         scheduler=address,
         progress=lambda _, done, __: described.set() if done else None,
     )
     killer.join()
     assert doomed.wait(10) == -signal.SIGKILL
-    extract(photos, tmp_path / "here", model=tiny, throughput=FEW, shard_size=1)
+    filled(photos, tmp_path / "here", model=tiny, throughput=FEW, rows=1)
     assert content(tmp_path / "cluster") == content(tmp_path / "here")
 
 
@@ -104,17 +104,17 @@ def test_local_workers_write_the_same_store(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
     counted: list[tuple[str, int, int]] = []
-    extract(
+    filled(
         photos,
         tmp_path / "workers",
         model=tiny,
         throughput=FEW,
-        shard_size=9,
+        rows=9,
         workers=2,
         progress=lambda *n: counted.append(n),
     )
     assert counted[-1] == ("Describing", 27, 27)
-    extract(photos, tmp_path / "here", model=tiny, throughput=FEW, shard_size=9)
+    filled(photos, tmp_path / "here", model=tiny, throughput=FEW, rows=9)
     assert content(tmp_path / "workers") == content(tmp_path / "here")
 
 
@@ -124,12 +124,12 @@ def test_two_runs_with_one_model_share_a_cluster(
     from distributed import LocalCluster
 
     def describe(name: str, progress: Progress | None = None) -> None:
-        extract(
+        filled(
             photos,
             tmp_path / name,
             model=tiny,
             throughput=FEW,
-            shard_size=9,
+            rows=9,
             scheduler=cluster.scheduler_address,
             progress=progress,
         )
@@ -151,7 +151,7 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(
     monkeypatch.setattr("solar.describe.cluster.TIMEOUT", 1)
     address = f"tcp://127.0.0.1:{free_port()}"
     with pytest.raises(SolarError, match=address):
-        extract(photos, tmp_path / "s", model=tiny, scheduler=address)
+        filled(photos, tmp_path / "s", model=tiny, scheduler=address)
 
 
 def test_a_cluster_that_is_lost_is_one_sentence_and_a_rerun_goes_on(
@@ -172,13 +172,13 @@ def test_a_cluster_that_is_lost_is_one_sentence_and_a_rerun_goes_on(
     slow: dict[str, Any] = {"model": tiny, "throughput": FEW, "shard_size": 1, "scales": (5.0,)}
     scheduler, address = start_scheduler(processes)
 
-    def refused(store: str | Path, why: str, kill: Sequence[subprocess.Popen[bytes]] = ()) -> None:
+    def refused(index: str | Path, why: str, kill: Sequence[subprocess.Popen[bytes]] = ()) -> None:
         def described(_: str, done: int, __: int) -> None:
             for process in kill if done else ():
                 process.kill()
 
         with pytest.raises(SolarError, match=why):
-            extract(some, store, scheduler=address, progress=described, **slow)
+            filled(some, index, scheduler=address, progress=described, **slow)
         assert "Traceback" not in capfd.readouterr().err
 
     from distributed import Client
@@ -188,22 +188,51 @@ def test_a_cluster_that_is_lost_is_one_sentence_and_a_rerun_goes_on(
     with monkeypatch.context() as patched:
         patched.setattr("solar.describe.cluster.TIMEOUT", 1)
         refused("s", "has no workers: start some with `dask worker`")
-    assert not finished(here / "s")
+    assert not written(here / "s")
     elsewhere = start_worker(processes, address, there)
     if Path("/proc/self/cwd").exists():  # a folder that is another one for every process
-        refused("/proc/self/cwd/s", "does not see the store /proc/self/cwd/s: let all workers")
+        refused("/proc/self/cwd/s", "does not see the index /proc/self/cwd/s: let all workers")
     lost = "has lost its scheduler or all its workers; what is finished is kept"
     refused("s", lost, [elsewhere])
-    kept = finished(here / "s")
+    kept = written(here / "s")
     assert 0 < len(kept) < 12
     start_worker(processes, address)
     refused("s", lost, [scheduler])
-    more = finished(here / "s")
+    more = written(here / "s")
     assert len(kept) < len(more) < 12
-    assert len(extract(some, "s", **slow)) == 12
-    assert more.items() <= finished(here / "s").items()  # nothing was described twice
+    assert len(filled(some, "s", **slow)) == 12
+    assert more.items() <= written(here / "s").items()  # nothing was described twice
 
 
-def finished(store: Path) -> dict[str, int]:
-    """The shards that are there, and when they were written."""
-    return {file.name: file.stat().st_mtime_ns for file in store.glob("shard-*.jsonl")}
+def test_a_cluster_build_killed_twenty_times_loses_nothing(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    """Workers go on living: what they write for a run that was killed must do no harm."""
+    _, address = start_scheduler(processes)
+    start_worker(processes, address)
+    here, there = tmp_path / "here", tmp_path / "there"
+    how: dict[str, Any] = {"model": tiny, "throughput": FEW, "rows": 1}
+    filled(photos, here, **how).close()
+    fork, rng = multiprocessing.get_context("spawn"), random.Random(0)
+    kept: dict[str, int] = {}
+    for kill in range(20):
+        arguments = (photos, there, tiny, address)
+        child = fork.Process(target=_fill_on_cluster, args=arguments)
+        child.start()
+        # Every second time after it has come further.
+        while kill % 2 and len(written(there)) <= len(kept) and child.is_alive():
+            time.sleep(0.001)
+        child.join(rng.uniform(0, 0.2) if kill % 2 else rng.uniform(0, 4))
+        child.kill()
+        child.join()
+        now = named(there)
+        assert kept.keys() <= now
+        kept = {name: when for name, when in written(there).items() if name in now}
+    filled(photos, there, scheduler=address, **how).close()
+    assert content(there) == content(here)
+    assert kept.items() <= written(there).items()  # nothing was described twice
+    assert written(there).keys() == written(here).keys()
+
+
+def _fill_on_cluster(photos: Path, place: Path, net: RetrievalNet, address: str) -> None:
+    filled(photos, place, model=net, throughput=FEW, rows=1, scheduler=address)

@@ -1,0 +1,101 @@
+"""How photos are described for an index: here or on a cluster, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from solar.arrays import Vectors
+from solar.describe.pipeline import Described, Describer, DescribingJob, Throughput, describer
+from solar.describe.progress import Progress
+from solar.describe.settings import Settings
+from solar.errors import SolarError
+from solar.images import Box, Photos
+from solar.models import RetrievalNet, fingerprint
+from solar.storage import segments
+from solar.storage.types import DescriptorSpec
+
+
+@dataclass(frozen=True)
+class Describing:
+    """A network with its settings, ready to run.
+
+    Attributes:
+        net: The network.
+        job: How to describe; its photos are those that were known when it was prepared.
+        describe: What computes here; None on a cluster.
+        scheduler: Address of a Dask scheduler whose workers describe, `tcp://host:8786`.
+        workers: Without a scheduler: start this many local Dask workers.
+    """
+
+    net: RetrievalNet
+    job: DescribingJob
+    describe: Describer | None = None
+    scheduler: str | None = None
+    workers: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        net: RetrievalNet,
+        photos: Photos,
+        *,
+        boxes: Mapping[str, Box] | None = None,
+        throughput: Throughput | None = None,
+        scheduler: str | None = None,
+        workers: int | None = None,
+        **options: Any,
+    ) -> Describing:
+        """Prepare a network; options are fields of `solar.describe.Settings`."""
+        chosen = Settings.of(net, **options)
+        describe = None
+        if scheduler is None and workers is None:
+            describe = describer(net, chosen, photos)
+            # What runs may not be what was asked for.
+            chosen = chosen.fitted(options.get("mode"), describe.backend)
+        elif chosen.backend != "torch":
+            raise SolarError("A Dask cluster runs models with torch: leave out `backend=`.")
+        job = DescribingJob(photos, chosen, dict(boxes or {}), throughput or Throughput())
+        return cls(net, job, describe, scheduler, workers)
+
+    @property
+    def spec(self) -> DescriptorSpec:
+        """How the embeddings are made."""
+        made = self.job.settings.recorded(self.job.boxes)
+        name = self.net.source or "a network in memory"
+        return DescriptorSpec(self.net.dim, name, fingerprint(self.net), made)
+
+    def run(
+        self,
+        photos: Photos,
+        rows: int,
+        incoming: tuple[Path, str] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Described]:
+        """Describe photos in pieces of so many `rows`.
+
+        Workers of a cluster write embeddings to the folder `incoming`, as files that end so, or
+        send them if that is None.
+        """
+        job = replace(self.job, photos=photos)
+        numbers = range(len(photos))
+        pieces = [numbers[first : first + rows] for first in range(0, len(photos), rows)]
+        if self.describe is not None:
+            yield from job.run(pieces, self.describe, progress)
+            return
+        from solar.describe.cluster import Writing, describe_on_cluster
+
+        writing = None
+        if incoming is not None:
+            place, suffix = incoming
+            writing = Writing(place.absolute(), partial(_write, suffix))
+        yield from describe_on_cluster(
+            job, pieces, self.net, writing, self.scheduler, self.workers, progress
+        )
+
+
+def _write(suffix: str, vectors: Vectors, place: Path) -> str:
+    return segments.write(vectors, place, suffix)[0]

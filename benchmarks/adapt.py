@@ -104,7 +104,6 @@ def compared(
 ) -> dict[str, dict[str, float]]:
     """The mAP without and with a layer on every set, in percent, and the difference."""
     report = {}
-    others = np.asarray(indexes["distractors"].vectors)
     for title, (name, harder) in SETS.items():
         index = indexes[name]
         two = [

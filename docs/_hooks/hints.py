@@ -33,8 +33,8 @@ TOPICS = {
 }
 
 HINTS = {
-    "is damaged or cut short (": "A download or a copy was interrupted. `solar extract` and "
-    "`solar index build` skip such photos and list them at the end.",
+    "is damaged or cut short (": "A download or a copy was interrupted. "
+    "`solar index build` skips such photos and lists them at the end.",
     "is HEIC: pip install": "Support for HEIC is installed with solar if there is a wheel for "
     "your system.",
     "is a camera's RAW file": "solar reads the JPEG preview in a RAW file, if there is one of "

@@ -9,7 +9,7 @@ import pytest
 import typer
 from PIL import Image
 from support.boxed import needs_weights
-from support.filled import segments, written
+from support.filled import named, segments
 from support.running import command, environment, solar
 
 from solar.cli.progress import photo_progress, steps
@@ -122,7 +122,7 @@ def test_ctrl_c_leaves_an_index_that_goes_on(tmp_path: Path) -> None:
     index = tmp_path / "photos.solar"
     command = ["index", "build", photos, "-o", index, "--json"]
     process = _started(*command)
-    while not written(index):
+    while not named(index):
         assert process.poll() is None
         sleep(0.01)
     process.send_signal(signal.SIGINT)

@@ -80,11 +80,11 @@ def test_distractor_photos_are_described_too(model: RetrievalNet, photos: Path) 
 
 
 def test_distractors_of_another_model_are_refused(model: RetrievalNet, photos: Path) -> None:
-    mine, theirs = photos.parent / "mine.store", photos.parent / "theirs.store"
-    solar.extract(photos, mine, model=model, **SMALL)
+    mine, theirs = photos.parent / "mine.solar", photos.parent / "theirs.solar"
+    solar.build(photos, mine, model=model, **SMALL)
     torch.manual_seed(1)
     other = RetrievalNet(RetrievalConfig("resnet18", whitening=False))
-    solar.extract(photos, theirs, model=other, **SMALL)
+    solar.build(photos, theirs, model=other, **SMALL)
     assert solar.evaluate(photos, model=model, distractors=mine, **SMALL).to_dict()["mAP"] < 100
     with pytest.raises(SolarError, match="another model"):
         solar.evaluate(photos, model=model, distractors=theirs, **SMALL)
@@ -125,13 +125,12 @@ def test_photos_of_a_csv_that_are_not_there_are_told_with_the_first_reason(
         solar.evaluate(listed, root=photos, model=model, **SMALL)
 
 
-def test_an_index_is_no_set_to_evaluate(model: RetrievalNet, photos: Path) -> None:
-    index = photos.parent / "photos.solar"
-    Index.create(index, np.eye(2), ["a/1.jpg", "a/2.jpg"]).close()
-    sentence = "photos.solar is an index: give the folder of its photos, or a store"
-    for what, others in ((index, None), (photos, index)):
-        with pytest.raises(SolarError, match=sentence):
-            solar.evaluate(what, model=model, distractors=others, **SMALL)
+def test_an_index_is_evaluated_as_its_photos_are(model: RetrievalNet, photos: Path) -> None:
+    solar.build(photos, photos.parent / "photos.solar", model=model, **SMALL).close()
+    found = solar.evaluate(photos.parent / "photos.solar")
+    expected = solar.evaluate(photos, model=model, **SMALL)
+    assert found.to_dict() == pytest.approx(expected.to_dict())
+    assert sorted(found.queries) == sorted(expected.queries)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from support.unit_rows import unit_rows
 
 from solar.errors import SolarError
 from solar.index import Index, exchange
-from solar.index.exchange import check_h5_target, read_h5, write_h5
+from solar.index.exchange import read_h5, write_h5
 from solar.sfm.pairs import pairs
 
 h5py: Any = pytest.importorskip("h5py", reason='pip install "solar-retrieval[sfm]"')
@@ -118,11 +118,8 @@ def test_a_name_that_no_group_can_have_leaves_no_file(tmp_path: Path, name: str)
     assert not (tmp_path / "feats.h5").exists()
 
 
-def test_what_is_missing_is_told_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SolarError, match="folder"):
-        check_h5_target(tmp_path)
+def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index.create(tmp_path / "i", np.eye(2, dtype=np.float32), ["a.jpg", "b.jpg"])
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(SolarError, match=r"\[sfm\]"):
-        check_h5_target(tmp_path / "feats.h5")
+        write_h5(index, tmp_path / "feats.h5")

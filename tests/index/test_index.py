@@ -14,7 +14,7 @@ from solar.asmk.index import AsmkIndex
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.images import Roots, find_photos
-from solar.index import Index, sync
+from solar.index import Index, ingest
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint, save
 from solar.ranking.query import Part
 from solar.storage.types import Amendment, DescriptorSpec, Hit
@@ -283,7 +283,7 @@ def test_a_model_of_the_hub_is_fetched_for_nobody_but_who_names_it(
             sent.search(photos / "1-0.png")
         new = find_photos(photos)
         with pytest.raises(SolarError, match="hf://org/name"):
-            sync.apply(sent, new, sync.compare(sent, new, {}))
+            ingest.apply(sent, new, ingest.plan(sent, new, {}))
         assert len(sent) == 3
         local = AsmkIndex(cast("Any", SimpleNamespace(spec=spec, kernel=None)))
         with pytest.raises(SolarError, match="hf://org/name"):

@@ -120,7 +120,8 @@ def names(index: PhotoIndex) -> set[str]:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.glob("*") if "-" not in file.suffix}
+    files = (file for file in folder.rglob("*") if file.is_file() and "-" not in file.suffix)
+    return {file.name: file.read_bytes() for file in files}
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ def test_a_published_layer_is_measured_and_attached(
     assert found.model.adapt is not None
     torch.testing.assert_close(found.model.adapt.weight.data, weight)
     with pytest.raises(SolarError, match="length 9"):
-        solar.adapt(make(), layer=nn.Linear(9, 8))
+        solar.adapt(make(folder="again.solar"), layer=nn.Linear(9, 8))
 
 
 def test_what_is_no_index_gets_a_sentence(tmp_path: Path) -> None:

@@ -107,13 +107,13 @@ def groups(
         ...     print(group.cover, group.names)
 
     Args:
-        source: An index or its address, a store, or photos: a folder, a list or a tar shard.
+        source: An index or its address, or photos: a folder, a list or a tar shard.
         settings: What makes a group.
-        photos: Where the photos of an index or a store are, if they have moved.
+        photos: Where the photos of an index are, if they have moved.
         work: A folder for unfinished work, from which another run can resume. Default: temporary.
         progress: Called with the step, what is done, and the total.
         **options: Fields of `GroupSettings` by name; others say how to describe photos, as for
-            `solar.extract`: `model`, `size`, ….
+            `solar.build`: `model`, `size`, ….
 
     Raises:
         SolarError: There is no such collection or model, it is unknown where the photos are, OpenCV

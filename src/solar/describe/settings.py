@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from solar.models import RetrievalNet
 
 
-# Of a field: whether a store or an index records it, whether vectors with different values can be
+# Of a field: whether an index records it, whether vectors with different values can be
 # compared, and whether a caller chooses it.
 _UNIMPORTANT = {"compared": False}  # a GPU's bfloat16 and JPEG decoder move vectors too little
 _PASSING = {"recorded": False, "compared": False}
@@ -134,13 +134,13 @@ class Settings:
         return fitted
 
     def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
-        """What a store remembers of these settings, and of the parts of photos described."""
+        """What an index records of these settings, and of the parts of photos described."""
         kept = {name: getattr(self, name) for name in names("recorded")}
         return {**kept, "boxes": {name: list(box) for name, box in boxes.items()}}
 
 
 def names(role: Literal["recorded", "compared", "chosen"]) -> tuple[str, ...]:
-    """The fields of `Settings` that a store records, that must agree, or that a caller chooses."""
+    """The fields of `Settings` that an index records, that must agree, or that a caller chooses."""
     return tuple(one.name for one in fields(Settings) if one.metadata.get(role, True))
 
 

@@ -144,8 +144,9 @@ def open_collection(
         return replace(_labelled(Path(what), describe, settings), distractors=distractors)
     if settings.features is not None:
         first, second = settings.features
-        database = open_rows(first, NAMES[1], "`features=`")
-        queries = open_rows(second, NAMES[0], "`features=`")
+        database = open_rows(first, NAMES[1], "`features=`").in_order(truth.database)
+        asked = [query.photo for query in truth.queries]
+        queries = open_rows(second, NAMES[0], "`features=`").in_order(asked)
     else:
         database, queries = _describe_truth(str(what), truth, describe, settings)
     return DescribedSet(database, queries, distractors, truth)

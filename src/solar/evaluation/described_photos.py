@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -78,6 +78,23 @@ class DescribedPhotos:
         if (rows := len(self.rows)) != len(names):
             raise SolarError(f"There are {rows} rows in {self.name} but {len(names)} {what}.")
         return self.rows
+
+    def in_order(self, names: Sequence[str]) -> DescribedPhotos:
+        """With a row for each of these photos, by name, with or without ending; unnamed as it is.
+
+        A SolarError if one is missing.
+        """
+        if self.known is None:
+            return self
+        places = {
+            str(PurePosixPath(name).with_suffix("")): row for row, name in enumerate(self.known)
+        }
+        places |= {name: row for row, name in enumerate(self.known)}
+        for name in names:
+            if name not in places:
+                raise SolarError(f"{self.name} has no photo {name!r}: give an index that has it.")
+        order = np.array([places[name] for name in names], np.int64)
+        return replace(self, rows=as_rows(self.rows).select(order), known=tuple(names))
 
     def picture(self, name: str) -> Path | bytes | None:
         """A photo's file or its bytes; None where only its descriptor is known."""

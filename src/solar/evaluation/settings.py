@@ -121,7 +121,7 @@ class EvaluationSettings:
 
     @contextmanager
     def caching(self) -> Iterator[EvaluationSettings]:
-        """The same with a folder for stores: the user's, or one that is gone afterwards."""
+        """The same with a folder for indexes: the user's, or one that is gone afterwards."""
         if self.cache is not None:
             yield self
             return

@@ -1,6 +1,6 @@
 """The folders that an index may show: those that this user has confirmed on this machine.
 
-An index or a store names the folders of its photos, its roots. One from elsewhere may name any
+An index names the folders of its photos, its roots. One from elsewhere may name any
 folder of this machine. So building an index from folders, or adding some, leaves a note in the
 user's cache, without which photos are not shown to others.
 """
@@ -22,7 +22,7 @@ _MOST = 8  # folders that a sentence names
 
 
 def confirm(place: str | Path, roots: Roots) -> None:
-    """Note the roots of the index or store at a place, if the cache can be written."""
+    """Note the roots of the index at a place, if the cache can be written."""
     before = confirmed(place)
     now = before | {_real(root) for root in roots.roots}
     if now == before:
@@ -35,7 +35,7 @@ def confirm(place: str | Path, roots: Roots) -> None:
 
 
 def confirmed(place: str | Path) -> frozenset[str]:
-    """The confirmed folders of the index or store at a place, with links resolved."""
+    """The confirmed folders of the index at a place, with links resolved."""
     try:
         facts = json.loads(_note(place).read_text(encoding="utf-8"))
         return frozenset(map(str, facts["roots"]))
@@ -44,7 +44,7 @@ def confirmed(place: str | Path) -> frozenset[str]:
 
 
 def confirmed_roots(place: str | Path, roots: Roots) -> Roots:
-    """The roots that were confirmed for the index or store at a place."""
+    """The roots that were confirmed for the index at a place."""
     named = confirmed(place)
     return Roots(tuple(root for root in roots.roots if _real(root) in named))
 

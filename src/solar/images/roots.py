@@ -1,4 +1,4 @@
-"""Roots: the folders, lists and tar shards with the photos of a store or an index.
+"""Roots: the folders, lists and tar shards with the photos of an index.
 
 A photo's name is its path below its root, `rome/12.jpg`; with several roots, the root's own name
 and two slashes come first: `camera//rome/12.jpg`. No path below a folder has two slashes in a row,

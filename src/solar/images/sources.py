@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,9 +58,7 @@ class Photos:
     def in_folder(cls, folder: Path, names: Iterable[str]) -> "Photos":
         """Photos by their paths below a folder, whether they exist or not."""
         names = tuple(names)
-        places = tuple(folder / name for name in names)
-        found = tuple(starmap(look, zip(names, places, strict=True)))
-        return cls(names, places, seen=found)
+        return cls(names, tuple(folder / name for name in names))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -83,6 +80,16 @@ class Photos:
     def read(self, number: int) -> Path | bytes:
         """Photo `number` for `solar.images.load`: its file, or its bytes in a shard."""
         return read_place(self.places[number], self.names[number])
+
+    @cached_property
+    def states(self) -> tuple[Found, ...]:
+        """The file of every photo as the scan has seen it, or without one as it is now."""
+        if self.seen or not self.names:
+            return self.seen
+        return tuple(
+            look(name, place) if isinstance(place, Path) else Found(name, place, place[2])
+            for name, place in zip(self.names, self.places, strict=True)
+        )
 
     @cached_property
     def numbers(self) -> dict[str, int]:

@@ -45,7 +45,7 @@ def build(
     compress: str | None = None,
     **describing: Any,
 ) -> Index:
-    """Build an index: find the photos, compute their embeddings, store them.
+    """Build an index: find the photos, compute their embeddings, keep them.
 
     Files that cannot be indexed are listed with the reason in `Index.skipped`. An interrupted build
     continues when called again: what is described is committed piece by piece. Afterwards,

@@ -299,8 +299,7 @@ class Index(PhotoIndex):
         """Add a piece of photos that was described."""
         skipped = dict[str, Skipped]()
         for name, why in found.failures.items():
-            seen = photos.seen[photos.numbers[name]] if photos.seen else None
-            skipped[name] = Skipped(why, *(seen[2:] if seen else ()))
+            skipped[name] = Skipped(why, *photos.states[photos.numbers[name]][2:])
         described = [
             Photo(name, *size, stamp=f.stamp, **{**f.exif._asdict(), **extra.get(name, {})})
             for name, size, f in zip(found.names, found.sizes, found.facts, strict=True)

@@ -84,7 +84,7 @@ def plan(
     new, changed, unchanged = list[str](), list[str](), 0
     touched, skipped = dict[str, Stamp](), dict(photos.skipped)
     for name, number in numbers.items():
-        seen, stamp = photos.seen[number], known.get(name)
+        seen, stamp = photos.states[number], known.get(name)
         if name in known:
             if stamp is None:  # indexed as a vector, without its file: taken as it is now
                 touched[name] = Stamp(seen.bytes, seen.modified, "")
@@ -106,7 +106,7 @@ def plan(
             new.append(name)
     moved, copied = dict[str, str](), dict[str, str]()
     sizes = {stamp.bytes for stamp in known.values() if stamp is not None and stamp.sha256}
-    alike_in_size = [name for name in new if photos.seen[numbers[name]].bytes in sizes]
+    alike_in_size = [name for name in new if photos.states[numbers[name]].bytes in sizes]
     stamps |= {
         n: now for n in alike_in_size if (now := photos.stamp_if_readable(numbers[n])) is not None
     }
@@ -211,7 +211,7 @@ def note_skipped(
     With `complete`, files skipped before that are not among the photos are gone; those removed by
     hand stay out also when they come back.
     """
-    seen = dict(zip(photos.names, photos.seen, strict=True))
+    seen = dict(zip(photos.names, photos.states, strict=True))
     now = {name: Skipped(reason) for name, reason in photos.skipped.items()}
     now |= {
         name: Skipped(reason, seen[name].bytes, seen[name].modified)

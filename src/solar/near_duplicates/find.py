@@ -102,13 +102,13 @@ def duplicates(
         ...     print(group.kind, group.keep, group.rest)
 
     Args:
-        source: An index or its address, a store, or photos: a folder, a list or a tar shard.
+        source: An index or its address, or photos: a folder, a list or a tar shard.
         settings: What to look for.
-        photos: Where the photos of an index or a store are, if they have moved.
+        photos: Where the photos of an index are, if they have moved.
         work: A folder for unfinished work, from which another run can resume. Default: temporary.
         progress: Called with the step, what is done, and the total.
         **options: Fields of `DuplicateSettings` by name; others say how to describe photos, as for
-            `solar.extract`: `model`, `device`, `size`, ….
+            `solar.build`: `model`, `device`, `size`, ….
 
     Returns:
         A report whose groups are made while they are iterated over, once; `write` keeps it. After

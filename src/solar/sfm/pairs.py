@@ -100,13 +100,13 @@ def pairs(
         ...     print(a, b)
 
     Args:
-        source: An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, a
+        source: An index or its address, an `.h5` file of hloc's, or photos: a folder, a
             list or a tar shard.
         settings: Which pairs.
         work: A folder for unfinished work, from which another run can resume. Default: temporary.
         progress: Called with the step, what is done, and the total.
         **options: Fields of `PairSettings` by name; others say how to describe photos, as for
-            `solar.extract`: `model`, `size`, ….
+            `solar.build`: `model`, `size`, ….
 
     Returns:
         Names relative to the image folder, in the order of the collection, the most similar first.

@@ -89,11 +89,18 @@ class Rows:
             yield first, self.parts[number][first - start : end - start]
             first, number = end, number + 1
 
+    def __iter__(self) -> Iterator[AnyFloats]:
+        for _, part in self.pieces():
+            yield from part
+
     @overload
     def __getitem__(self, rows: slice) -> Rows: ...
     @overload
-    def __getitem__(self, rows: WhichRows) -> AnyFloats: ...
-    def __getitem__(self, rows: slice | WhichRows) -> Rows | AnyFloats:
+    def __getitem__(self, rows: int | WhichRows) -> AnyFloats: ...
+    def __getitem__(self, rows: slice | int | WhichRows) -> Rows | AnyFloats:
+        if isinstance(rows, int | np.integer):
+            row: AnyFloats = self[[int(rows)]][0]
+            return row
         if isinstance(rows, slice):
             first, last, step = rows.indices(len(self))
             if step != 1:

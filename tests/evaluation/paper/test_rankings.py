@@ -17,8 +17,8 @@ def test_lists_are_the_full_sort_without_junk(
 ) -> None:
     found = rankings(truth, {"tiny": tiny}, count=3, top=5, protocol="hard")
     names = [f"landmark-{i:03}/view-{j:03}.jpg" for i in range(3) for j in (1, 2, 3)]
-    rows = solar.extract(truth.parent, tmp_path / "s", model=tiny)
-    database = rows.vectors(rows.rows_of(names))
+    found_by_name = solar.build(truth.parent, tmp_path / "s", model=tiny).lookup(names)
+    database = np.stack([found_by_name[name][1] for name in names])
     for one in found:
         landmark = one.query.partition("/")[0]
         [vector] = tiny.describe(truth.parent / one.query, box=one.box)

@@ -72,7 +72,7 @@ def test_the_model_is_left_as_it_was(truth: Path, tiny: RetrievalNet) -> None:
     tiny.eval()
 
 
-def test_stores_are_those_that_evaluate_makes(
+def test_indexes_are_those_that_evaluate_makes(
     truth: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
     sweep.sweep_p(truth, tiny, (1.0,), cache=tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from solar.describe.pipeline import DescribingJob
+from solar.describe.pipeline import Described, DescribingJob
 from solar.describe.progress import Progress
 from solar.describe.settings import Settings
 from solar.describe.shared_backbone import SharedBackbone
@@ -150,14 +150,23 @@ def describe_together(
             engine = opened(place) if opened else folder.begin(place, spec, photos.roots)
             indexes.append(closing.enter_context(Index(engine, net)))
         plans = [plan(index, photos, index.engine.stamps()) for index in indexes]
-        lacking = sorted(
-            {photos.numbers[name] for one in plans for name in (*one.new, *one.changed)}
-        )
-        wanted = photos.select(lacking)
+        missing = [{*one.new, *one.changed} for one in plans]
+        lacking = set[str]().union(*missing)
+        wanted = photos.select(n for n, name in enumerate(photos.names) if name in lacking)
         for found in how.run(wanted, rows_for(len(photos)), progress=progress):
             wide = np.reshape(found.vectors, (len(found.names), len(nets), -1))
             for number, index in enumerate(indexes):
-                index.commit(photos, replace(found, vectors=wide[:, number]), {})
+                lacks = missing[number]
+                rows = [row for row, name in enumerate(found.names) if name in lacks]
+                own = Described(
+                    [found.names[row] for row in rows],
+                    wide[rows, number],
+                    [found.sizes[row] for row in rows],
+                    [found.facts[row] for row in rows],
+                    {name: why for name, why in found.failures.items() if name in lacks},
+                )
+                if own.names or own.failures:
+                    index.commit(photos, own, {})
         for index in indexes:
             index.engine.finish()
 

@@ -128,12 +128,12 @@ def test_content_and_stamp_come_from_reading_once(
     files = find_photos(tmp_path)
     inside = find_photos(shard(tmp_path / "s.tar", {"a.png": data}))
     for photos in (files, inside):
-        assert photos.content(0, len(data)) == (data, photos.stamp(0))
-        assert photos.content(0, len(data) - 1) is None
-        assert photos.stamped(0) == (photos.read(0), photos.stamp(0))
+        file, stamp = photos.content(0)
+        assert (file.read(), file.read(), stamp) == (data, data, photos.stamp(0))
+    assert files.content(0)[0].name == tmp_path / "a.png"
     read: list[int] = []
     monkeypatch.setattr(Photos, "read", lambda self, number: read.append(number) or data)
-    assert inside.stamped(0)[0] == data
+    assert inside.content(0)[0].data == data
     assert read == [0]
 
 
@@ -141,9 +141,9 @@ def test_what_cannot_be_read_has_neither_content_nor_stamp(tmp_path: Path) -> No
     (tmp_path / "a.png").write_bytes(photo(1))
     photos = find_photos(tmp_path)
     (tmp_path / "a.png").unlink()
-    for look in (photos.stamped, lambda number: photos.content(number, 10**6)):
+    for look in (photos.stamp, photos.content):
         with pytest.raises(SolarError, match="No such file"):
             look(0)
     (tmp_path / "a.png").mkdir()
     with pytest.raises(SolarError, match="not a regular file"):
-        photos.content(0, 10**6)
+        photos.content(0)

@@ -7,7 +7,7 @@ import pytest
 
 from solar.errors import SolarError
 from solar.index import Index
-from solar.index.index import ENGINES, is_folder, need_vectors, report_place
+from solar.index.index import ENGINES, is_folder, report_place
 from solar.web.serving import collection_name
 
 MODULE = """
@@ -117,7 +117,7 @@ def test_a_new_engine_is_a_module_and_a_line(memory: None, tmp_path: Path) -> No
         hits = index.search("name:b", 4, rerank="superglobal", include_self=True)
         assert hits[0].path == "b"
         assert index.remove("a") == 1
-        with need_vectors(index).copy(tmp_path / "copy.solar") as copied:
+        with index.copy(tmp_path / "copy.solar") as copied:
             assert len(copied) == 3
     assert collection_name("memory://here/photos") == "photos"
     with pytest.raises(SolarError, match="does not exist"):

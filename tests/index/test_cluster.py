@@ -169,7 +169,7 @@ def test_a_cluster_that_is_lost_is_one_sentence_and_a_rerun_goes_on(
     there.mkdir()
     monkeypatch.chdir(here)
     # Large scales take the workers long enough for them to be lost midway.
-    slow: dict[str, Any] = {"model": tiny, "throughput": FEW, "shard_size": 1, "scales": (5.0,)}
+    slow: dict[str, Any] = {"model": tiny, "throughput": FEW, "rows": 1, "scales": (5.0,)}
     scheduler, address = start_scheduler(processes)
 
     def refused(index: str | Path, why: str, kill: Sequence[subprocess.Popen[bytes]] = ()) -> None:
@@ -191,7 +191,10 @@ def test_a_cluster_that_is_lost_is_one_sentence_and_a_rerun_goes_on(
     assert not written(here / "s")
     elsewhere = start_worker(processes, address, there)
     if Path("/proc/self/cwd").exists():  # a folder that is another one for every process
-        refused("/proc/self/cwd/s", "does not see the index /proc/self/cwd/s: let all workers")
+        refused(
+            "/proc/self/cwd/s",
+            "does not see the folder /proc/self/cwd/s/segments/incoming: let all",
+        )
     lost = "has lost its scheduler or all its workers; what is finished is kept"
     refused("s", lost, [elsewhere])
     kept = written(here / "s")

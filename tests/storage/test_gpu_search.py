@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from solar.index import Index
-from solar.index.index import need_vectors
 from solar.ranking.neighbours import nearest_rows
 from solar.sfm.pairs import pairs
 from solar.storage import compression, gpu_search, nearest
@@ -125,8 +124,8 @@ def test_an_index_on_a_device_follows_every_change(
 ) -> None:
     address, queries = tmp_path / "photos.solar", unit(1, 6)
     Index.create(address, unit(0, 400), PHOTOS, compress=compress).close()
-    plain = need_vectors(Index.open(address))
-    held = need_vectors(Index.open(address, device="cuda"))
+    plain = Index.open(address)
+    held = Index.open(address, device="cuda")
     moved: list[int] = []
     load = GpuVectors._load_block
 
@@ -165,7 +164,7 @@ def test_codes_are_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     names = [f"{row}.jpg" for row in range(400)]
     Index.create(tmp_path / "photos.solar", vectors, names, compress="pq").close()
     monkeypatch.setattr(compression, "read_part", None)
-    held = need_vectors(Index.open(tmp_path / "photos.solar", device="cuda"))
+    held = Index.open(tmp_path / "photos.solar", device="cuda")
     found = held.search_vectors(queries, 9)
     truth = [[(names[row], score) for row, score in own] for own in oracle(queries, vectors, 9)]
     assert [[(hit.path, hit.score) for hit in hits] for hits in found] == truth
@@ -189,11 +188,11 @@ def test_without_room_a_sentence_says_so_and_the_cpu_searches(
     with pytest.warns(
         UserWarning, match=r"^This machine has no device cuda:7: searching on the CPU\.$"
     ):
-        absent = need_vectors(Index.open(tmp_path / "photos.solar", device="cuda:7"))
+        absent = Index.open(tmp_path / "photos.solar", device="cuda:7")
     assert absent.search_vectors(unit(1, 3), 5) == truth
     monkeypatch.setattr(gpu_search, "devices_called", lambda name: [CPU])
     room_for(monkeypatch, 1000)
-    small = need_vectors(Index.open(tmp_path / "photos.solar", device="cuda"))
+    small = Index.open(tmp_path / "photos.solar", device="cuda")
     with pytest.warns(UserWarning, match=r"take 0\.0 GB of GPU memory, and 0\.0 GB are free"):
         assert small.search_vectors(unit(1, 3), 5) == truth
     with warnings.catch_warnings():

@@ -419,11 +419,14 @@ def draw_map(
     from solar.images.known_roots import shown_roots
     from solar.index import Index
     from solar.show.collection_map import choose_method, draw_map, map_index
+    from solar.storage.protocol import NoVectorsError
 
     if output is None and not json:
         raise SolarError("Name the picture to write with -o map.png, or use --json.")
     printing.check_suffix(output)
     with Index.open(index) as opened:
+        if not opened.has_vectors:
+            raise NoVectorsError
         allowed = Roots()
         if output is not None:
             allowed = shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])

@@ -141,9 +141,9 @@ def fill(
         index.refuse_other(how.spec)
     except SolarError as error:
         index.close()
+        otherwise = str(error).partition(":")[0].removeprefix("The index ")
         raise SolarError(
-            f"{address}: {str(error).partition(':')[0]}; use the same again to continue, or delete "
-            "it to start over."
+            f"{address} {otherwise}: use the same again to continue, or delete it to start over."
         ) from error
     retry = describing.get("max_pixels") is not None
     changes = plan(index, photos, engine.stamps(), retry=retry)

@@ -384,10 +384,11 @@ class Index(PhotoIndex):
             # What was decoded fast is continued by a device that decodes whole photos.
             before.pop("mode", None)
             now.pop("mode", None)
-        if before != now:
+        pairs = [(name, before.get(name), now.get(name)) for name in sorted({*before, *now})]
+        if other := [f"{name} ({b}, not {n})" for name, b, n in pairs if b != n]:
             raise SolarError(
-                f"The index was made with the settings {before}, the new vectors with {now}: "
-                "describe the photos with the same ones."
+                f"The index was made with another {' and another '.join(other)}: describe the "
+                "photos with the same settings."
             )
 
 

@@ -67,7 +67,7 @@ HINTS = {
     "was never finished": "Embeddings computed before the interruption are kept and used.",
     "Another process is writing to": "You can search meanwhile. A killed process leaves no lock "
     "behind.",
-    "Another run is writing": "A killed process leaves no lock behind.",
+    "Another run is adding photos": "A killed process leaves no lock behind.",
     "this index holds local features": "See [aggregated local features](asmk.md).",
     "No Milvus server answers": "See [searching with Milvus](milvus.md).",
     "Cannot listen on": "Another program uses the port, often an older `solar serve`.",

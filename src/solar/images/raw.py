@@ -42,7 +42,7 @@ def preview(stream: BinaryIO) -> Image.Image | None:
         for one in directories:
             if isinstance(data := one.get(_PANASONIC), bytes):
                 return _opened(data)
-        exif = _exif(stream, head, directories)
+        exif = _exif(stream, head, directories) if directories else b""
     else:
         return None
     sizes = {place: _size(stream, *place) for place in places}

@@ -137,7 +137,7 @@ def test_index_sync_does_the_same(model: Path, tmp_path: Path) -> None:
     shutil.rmtree(folder)
     skipped = fill(folder)
     would = solar("index", "sync", index, "--dry-run")
-    assert f"Would change: {len(GOOD) + 7} new, 0 changed, 0 moved, 1 deleted" in would.err
+    assert f"Would change: {len(GOOD) + 8} new, 0 changed, 0 moved, 1 deleted" in would.err
     assert paths(index) == {"gone.jpg"}
     told = solar("index", "sync", index, "--report", tmp_path / "report.json")
     assert paths(index) == GOOD

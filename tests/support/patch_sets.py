@@ -80,11 +80,13 @@ def write_phototour(
     )
 
 
-def write_subset(folder: Path, points: int = 150, pairs: int = 200, seed: int = 0) -> np.ndarray:
+def write_subset(
+    folder: Path, points: int = 150, pairs: int = 200, seed: int = 0, noise: float = 10
+) -> np.ndarray:
     """A PhotoTour subset of two patches a point; returns the patches."""
     rng = np.random.default_rng(seed)
     base = np.repeat(smooth(rng, points, 64), 2, axis=0)
-    patches = (base + rng.normal(0, 10, base.shape)).clip(0, 255).astype(np.uint8)
+    patches = (base + rng.normal(0, noise, base.shape)).clip(0, 255).astype(np.uint8)
     left = 2 * rng.integers(0, points, pairs)
     right = np.where(np.arange(pairs) % 2, left + 1, (left + 2) % (2 * points))
     numbers = np.arange(2 * points) // 2

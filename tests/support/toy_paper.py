@@ -15,7 +15,7 @@ from support.patch_sets import strips, write_subset
 
 from solar.datasets.patches.hpatches import write_hpatches
 from solar.demo import toy
-from solar.evaluation.paper.tables import SCENES
+from solar.evaluation.paper.tables import SCENES, TABLE_2
 
 SMALL = {
     "table2": (
@@ -42,7 +42,7 @@ def write(root: Path) -> Path:
             picture.save(root / name / "jpg" / f"{photo}.jpg")
     _gl18(root / "gl18")
     for seed, scene in enumerate(SCENES):
-        write_subset(root / "phototour" / scene, points=40, pairs=60, seed=seed)
+        write_subset(root / "phototour" / scene, points=40, pairs=60, seed=seed, noise=120)
         folder = root / "phototour" / scene
         (folder / "m50_60_60_0.txt").rename(folder / "m50_100000_100000_0.txt")
     write_hpatches(strips(2, 12), root / "hpatches")
@@ -66,7 +66,16 @@ def _gl18(folder: Path, landmarks: int = 8, views: int = 3) -> None:
         (folder / file).write_text("\n".join(lines) + "\n")
 
 
+def commands(root: str) -> list[str]:
+    """What trains and measures all of it; the baseline is solar-r18, which needs no download."""
+    rows = ["ResNet101-GeM [SOTA]=solar-r18", *(m.recipe for m in TABLE_2.methods if m.recipe)]
+    options = {"table2": [part for row in rows for part in ("--rows", row)]}
+    return [
+        shlex.join(["solar", "reproduce", target, "--root", root, *options.get(target, []), *small])
+        for target, small in SMALL.items()
+    ]
+
+
 if __name__ == "__main__":
     write(Path(sys.argv[1]))
-    for target, settings in SMALL.items():
-        sys.stdout.write(f"solar reproduce {target} --root {sys.argv[1]} {shlex.join(settings)}\n")
+    sys.stdout.write("\n".join(commands(sys.argv[1])) + "\n")

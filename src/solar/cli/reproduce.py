@@ -54,8 +54,9 @@ def reproduce(
             against the GeM exponent p); figure6 (patches on HPatches); ubc (patches on PhotoTour);
             speed (and memory).
         changes: Changes to every recipe, such as epochs=10.
-        rows: A row as printed, or another network as NAME=MODEL; repeatable; for figures the
-            models, the baseline first. Default: all with published weights or a recipe.
+        rows: A row as printed, its recipe or weights alone, or another network as NAME=MODEL;
+            repeatable; for figures the models, the baseline first. Default: all with published
+            weights or a recipe.
         seeds: Number of trained networks per row; default: 3 for ubc and figure6, else 1.
         train: Train the rows that have a recipe.
         sets: Measure on this set, as for solar evaluate; repeatable; default: roxford5k and

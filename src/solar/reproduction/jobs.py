@@ -123,9 +123,9 @@ def _networks(job: Job) -> dict[str, list[str | Training]]:
                 raise SolarError(f"There is no row or model {asked!r}; rows are {rows}.")
             found[name] = [model]
             continue
-        if method.model:
+        if method.model and asked != method.recipe:
             found[method.model] = [method.model]
-        if method.recipe and job.wanted.train:
+        if method.recipe and asked != method.model and job.wanted.train:
             source = f"data.source={plan.listed(job.root / 'gl18' / 'db_gl18.pkl')}"
             found[method.recipe] = [*job.seeded(method.recipe, method.recipe, source)]
         if job.wanted.rows and not method.model and not method.recipe:
@@ -137,6 +137,8 @@ def _table_needs(job: Job) -> Iterable[Step]:
     networks = [one for many in _networks(job).values() for one in many]
     yield from _figure_needs(job, [one for one in networks if isinstance(one, str)])
     if trainings := [one for one in networks if isinstance(one, Training)]:
+        starts = {name: 0 for one in trainings for name in one.starts if name not in networks}
+        yield from (plan.model_step(name) for name in starts)
         yield plan.dataset_step("gl18", job.root)
         yield from (one.step() for one in trainings)
 

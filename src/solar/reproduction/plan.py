@@ -69,8 +69,15 @@ class Training:
         """Whether it was trained to the end."""
         return (self.folder / "trained.json").is_file()
 
+    @property
+    def starts(self) -> list[str]:
+        """Published weights that it starts from."""
+        network = read_settings(self.recipe, self.changes)["network"]
+        named = (network.get("features"), network.get("whitening_from"))
+        return [entry.name for entry in zoo.models() if entry.name in named]
+
     def step(self) -> Step:
-        """What it needs."""
+        """The work."""
         operations = self._operations()
         return Step(f"train {self.folder.name}", self.done, self.recipe, operations=operations)
 
@@ -134,15 +141,15 @@ def dataset_step(name: str, root: Path) -> Step:
     return Step(name, here, command, registry.find(name).download)
 
 
-def model_step(name: str, photos: int) -> Step:
+def model_step(name: str, photos: int = 0) -> Step:
     """Weights, and the description of photos at three scales."""
     entry = {entry.name: entry for entry in zoo.models()}.get(name)
-    what = f"describe {photos:,} photos with {name}"
+    what = f"describe {photos:,} photos with {name}" if photos else f"weights of {name}"
     if entry is None:
         return Step(what, Path(name).exists())
     source = (*entry.urls, entry.by_hand, entry.recipe, "")[0]
     operations = 0.0
-    if entry.task == "retrieval":
+    if photos and entry.task == "retrieval":
         once = _of_photo(entry.architecture, entry.attention, *_PHOTO)
         operations = photos * once * sum(scale**2 for scale in models.SCALES)
     size = 0 if entry.bundled else 4 * entry.parameters
@@ -157,7 +164,7 @@ def to_table(steps: Sequence[Step], device: str | None) -> Table:
             step.step,
             "here" if step.done else "missing" if step.bytes else "to do",
             step.source,
-            f"{step.bytes / 1e9:.1f} GB" if step.bytes and not step.done else "",
+            f"{step.bytes / 1e9:.3g} GB" if step.bytes and not step.done else "",
             _duration(step.operations / speed) if step.operations else "",
         ]
         for step in steps

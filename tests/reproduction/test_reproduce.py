@@ -124,8 +124,14 @@ def test_every_target_has_a_plan(tmp_path: Path, target: str) -> None:
     if target in wanted:
         assert f"solar data get {wanted[target]} --root {tmp_path}" in sources
         assert sum(step["bytes"] for step in found.data) > 1e9
-    if target == "speed":
-        assert any("solar-r101" in step["step"] and step["bytes"] > 1e8 for step in found.data)
+    if target in ("speed", "figure1", "figure3"):
+        [(size, work)] = [
+            (step["bytes"], step["seconds"])
+            for step in found.data
+            if step["step"] == "weights of solar-r101"
+        ]
+        assert size > 1e8
+        assert work == 0
 
 
 def test_what_is_missing_is_named_with_the_command_that_gets_it(tmp_path: Path) -> None:

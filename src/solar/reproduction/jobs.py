@@ -271,7 +271,8 @@ def _figure6(job: Job) -> Found:
 def _figure_needs(job: Job, models: Sequence[str] | None = None) -> Iterable[Step]:
     sets = job.sets if job.target != "speed" else ()
     yield from (plan.dataset_step(name, job.root) for name in sets if name in _PHOTOS)
-    photos = sum(_PHOTOS.get(name, 0) for name in sets)
+    described = () if job.target in ("figure1", "figure3") else sets  # these show a few
+    photos = sum(_PHOTOS.get(name, 0) for name in described)
     models = [*job.models.values()] if models is None else models
     yield from (plan.model_step(model, photos) for model in models)
 

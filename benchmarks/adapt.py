@@ -1,6 +1,6 @@
 """What `solar adapt` gains with the labels of landmarks/train, and where it refuses.
 
-    python benchmarks/adapt.py --data DIR --model solar-r18 --cache DIR --page docs/adapt.md
+    python benchmarks/adapt.py --data DIR --model solar-r18 --cache DIR
 
 DIR (or SOLAR_DATA) holds landmarks/train-{0,1,2}.tar, landmarks/val-0.tar, buildings/val-0.tar and
 landmarks/distractors-0.tar. Photos are described at most 384 pixels wide or high; their indexes are
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from lib.machine import machine
-from lib.marked import KEPT, fill, table
+from lib.marked import KEPT, table
 from lib.options import parsed, photo_options
 from lib.places import SIZE, shards
 
@@ -49,7 +49,6 @@ def main() -> None:
     parser.add_argument("--model", default="solar-r18", help="a model's file or name")
     parser.add_argument("--cache", type=Path, required=True, help="keep indexes here")
     parser.add_argument("--output", type=Path, help="keep the adapted model here")
-    parser.add_argument("--page", type=Path, help="write tables into this page")
     options = parsed(parser)
     try:
         report = measured(options)
@@ -58,10 +57,6 @@ def main() -> None:
     print(gains(report), refusals(report), sep="\n")
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    if options.page:
-        page = fill(options.page.read_text(encoding="utf-8"), "gains", gains(report))
-        page = fill(page, "refusals", refusals(report))
-        options.page.write_text(page, encoding="utf-8")
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:

@@ -3,10 +3,10 @@
     python benchmarks/readme_figures.py
 
 Between the `models` marks stand the figures of `src/solar/weights/*.json`, which
-`benchmarks/cards.py` measures; where nothing was measured on real photos yet, those of the toy
-landmarks. Between `twins`, `layer` and `ablation` stand those of `benchmarks/results/*.json`, which
-`benchmarks/ablation_student.py` and `benchmarks/box_layer.py` measure, on the page of the ablation
-those of `benchmarks/ablation.py`; and between `asmk`, on the page of local features, those of
+`benchmarks/cards.py` measures, in the README those of the model for photos; where nothing was
+measured on real photos yet, those of the toy landmarks. Between `twins`, `ablation` and `resnet50`
+stand those of `benchmarks/results/*.json`, which `benchmarks/ablation_student.py` and
+`benchmarks/ablation.py` measure; and between `asmk`, on the page of local features, those of
 `benchmarks/asmk.py`.
 """
 
@@ -21,17 +21,13 @@ from lib.marked import KEPT, fill, table
 from solar import weights
 
 ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
 RESULTS = ROOT / "docs" / "results.md"
-ABLATION = ROOT / "docs" / "ablation.md"
 LOCAL_FEATURES = ROOT / "docs" / "asmk.md"
-PAGES = (ROOT / "README.md", RESULTS)
 MARK = "models"
 # Settings of the ablation: the file, and what to call it.
 ABLATIONS = {
     "ablation-triplet-frozen": "Triplets; attention and whitening learn, as in the paper",
-    "ablation-alike-frozen": "Contrast; attention and whitening learn",
-    "ablation-triplet": "Triplets; the last stage learns too",
-    "ablation-alike": "Contrast; the last stage learns too",
 }
 # What to show of each task, the best that was measured first: set, measure, and what to call it.
 PHOTOS = (
@@ -53,6 +49,7 @@ TOY = {
     "retrieval": ("toy", "mAP", "toy landmarks, mAP"),
     "patches": ("toy", "matching", "toy, mAP"),
 }
+TASKS = {"retrieval": PHOTOS, "local": LOCAL, "patches": PATCHES}
 BESIDE = {
     "teacher": "its teacher + GeM",
     "rootsift": "RootSIFT",
@@ -62,16 +59,17 @@ BESIDE = {
 Facts = Mapping[str, Any]
 
 
-def render(every: Mapping[str, Facts]) -> str:
+def render(every: Mapping[str, Facts], tasks: Sequence[str] = tuple(TASKS)) -> str:
     """A table each of the models for photos, local features and patches, as Markdown.
 
     Args:
         every: By name, what `NAME.json` says.
+        tasks: Which of these to show.
     """
     tables = []
-    for task, wanted in (("retrieval", PHOTOS), ("local", LOCAL), ("patches", PATCHES)):
+    for task in tasks:
         of = {name: facts for name, facts in every.items() if facts["task"] == task}
-        tables.append(_table(of, wanted, TOY[task]))
+        tables.append(_table(of, TASKS[task], TOY[task]))
     return "\n\n".join(tables) + "\n"
 
 
@@ -128,7 +126,7 @@ def _compared(found: Mapping[str, Any], base: str) -> str:
 
 
 def asmk() -> str:
-    """Tables of what `benchmarks/asmk.py` wrote: every method, and how it differs from others."""
+    """A table of what `benchmarks/asmk.py` wrote: every method."""
     path = ROOT / "benchmarks" / "results" / "asmk.json"
     report = json.loads(path.read_text(encoding="utf-8"))
     places = [title.removesuffix(", mAP") for _, _, title in PHOTOS]
@@ -141,15 +139,7 @@ def asmk() -> str:
         ]
         for row in report["rows"]
     ]
-    differences = [["difference in mAP", *places], ["---", *["---:"] * 4]]
-    differences += [
-        [
-            f"{_method(pair['method'])} and {_method(pair['against'])}",
-            *(_between(pair[place], "more", "+.1f") for place in SETS),
-        ]
-        for pair in report["compared"]
-    ]
-    return f"{table(lines)}\n\n{table(differences)}\n"
+    return table(lines) + "\n"
 
 
 def _method(name: str) -> str:
@@ -167,17 +157,26 @@ def _between(found: Mapping[str, float], what: str, form: str) -> str:
 
 def pages() -> dict[Path, str]:
     """What every page should hold."""
-    models = render({name: weights.facts(name) for name in weights.NAMES})
-    told = {page: fill(page.read_text(encoding="utf-8"), MARK, models) for page in PAGES}
-    told[LOCAL_FEATURES] = fill(LOCAL_FEATURES.read_text(encoding="utf-8"), "asmk", asmk())
-    tables = [f"{title}:\n\n{ablation(name)}" for name, title in ABLATIONS.items()]
-    told[RESULTS] = fill(told[RESULTS], "twins", ablation("twins") + "\n")
-    told[RESULTS] = fill(told[RESULTS], "layer", ablation("box_layer", "first edition") + "\n")
-    told[RESULTS] = fill(told[RESULTS], "ablation", "\n\n".join(tables) + "\n")
-    sets = [f"{place}{ending}" for ending in ("", ", by place") for place in PLACES]
-    shown = ablation("ablation", sets=sets) + "\n"
-    told[ABLATION] = fill(ABLATION.read_text(encoding="utf-8"), "ablation", shown)
-    return told
+    every = {name: weights.facts(name) for name in weights.NAMES}
+    tables = [f"{title}:\n\n{ablation(name, sets=PLACES)}" for name, title in ABLATIONS.items()]
+    parts = {
+        README: {MARK: render(every, ["retrieval"])},
+        LOCAL_FEATURES: {"asmk": asmk()},
+        RESULTS: {
+            MARK: render(every),
+            "twins": ablation("twins", sets=PLACES) + "\n",
+            "ablation": "\n\n".join(tables) + "\n",
+            "resnet50": ablation("ablation", sets=PLACES) + "\n",
+        },
+    }
+    return {page: _filled(page, contents) for page, contents in parts.items()}
+
+
+def _filled(page: Path, contents: Mapping[str, str]) -> str:
+    text = page.read_text(encoding="utf-8")
+    for mark, content in contents.items():
+        text = fill(text, mark, content)
+    return text
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "beyond-one-machine.md"
 RESULTS = ROOT / "benchmarks" / "results"
 MARK = "sizing"
-PHOTOS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
+PHOTOS = (100_000, 1_000_000, 10_000_000, 100_000_000)
 # Length of descriptors, and how the results of a network with such are called at the end.
 MODELS = {2048: "", 512: "-solar-r18"}
 # What `decode_gpu.json` calls the run of such a network over files of 12 megapixels.

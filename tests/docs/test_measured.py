@@ -133,7 +133,3 @@ def test_versions_of_images_are_fixed_and_data_is_kept(services: dict[str, Any])
     for service in services.values():
         assert re.search(r":(v\d|RELEASE\.\d)", service["image"])
         assert [volume.partition(":")[0] in volumes for volume in service["volumes"]] == [True]
-
-
-def test_the_documentation_explains_the_file_as_it_is() -> None:
-    assert COMPOSE.read_text(encoding="utf-8") in BEYOND.read_text(encoding="utf-8")

@@ -35,7 +35,7 @@ PAGES = {
     "geometric verification": "local-features",
     "GPU": "search",
     "hard negatives": "training",
-    "HNSW": "cluster-search",
+    "HNSW": "milvus",
     "metadata": "where-and-when",
     "nearest neighbor": "performance",
     "nginx": "deploy",
@@ -47,7 +47,7 @@ PAGES = {
     "REST API": "web",
     "reverse image search": "search",
     "text search": "backbones",
-    "vector database": "cluster-search",
+    "vector database": "milvus",
 }
 FIRST_TWO = """() => {
   const found = [...document.querySelectorAll(".md-search-result__item")].slice(0, 2);

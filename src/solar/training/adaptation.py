@@ -4,7 +4,7 @@ The layer, its loss and its optimiser are those of ILIAS (Kordopatis-Zilos et al
 descriptor x becomes unit(W x + b), every place has a vector, and the cross entropy of the cosines
 to all of them is minimised. There the layer starts at random, which on a few thousand photos
 overfits. Here it starts close to the identity, is pulled towards that start, and is kept only if it
-helps with places it has not seen (`benchmarks/adapt.py`, docs/adapt.md).
+helps with places it has not seen (`benchmarks/adapt.py`, docs/own-training.md).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -102,10 +102,11 @@ def _answer(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswe
     from rich.text import Text
 
     from solar.demo.sample import ask
+    from solar.ranking.verdict import WORDS, verdict
 
     def mark(hit: "Hit") -> Text:
         if not sample.label:
-            found = f"✓ same scene: {hit.inliers} points match" if hit.same_scene else ""
+            found = WORDS[verdict(hit)]
             return Text(found, "green")
         right = sample.is_right(hit.path)
         return Text("✓ same building", "green") if right else Text("✗ another building", "red")

@@ -256,12 +256,9 @@ def _write_csv(hits: "list[Hit]", file: Path) -> None:
 
 
 def _print(hits: "list[Hit]") -> None:
-    from solar.matching.match import compared
+    from solar.ranking.verdict import WORDS, judged, verdict
 
-    rated = any(hit.probability is not None for hit in hits)
-    verified = any(hit.inliers is not None for hit in hits)
+    width = max(map(len, WORDS.values())) if judged(hits) else 0
     for hit in hits:
-        probable = "" if hit.probability is None else f"{100 * hit.probability:.0f} %"
-        scene = compared(hit.inliers, hit.threshold)
-        columns = (f"{probable:>5}  " if rated else "") + (f"{scene:<26}  " if verified else "")
-        show(f"{hit.score:.4f}  {columns}{hit.path}")
+        words = f"{WORDS[verdict(hit)]:<{width}}  " if width else ""
+        show(f"{words}{hit.score:.4f}  {hit.path}")

@@ -339,15 +339,5 @@ def scene_threshold(features: LocalFeatures, geometry: str) -> int:
 
 def verdict(inliers: int, threshold: int) -> str:
     """The verdict as the beginning of a sentence."""
-    if inliers >= threshold:
-        return f"Likely the same scene: {inliers:,} inliers, threshold {threshold}"
-    return f"Not verified as the same scene: {inliers:,} inliers, threshold {threshold}"
-
-
-def compared(inliers: int | None, threshold: int | None) -> str:
-    """The verdict in a column of results; empty if not verified."""
-    if inliers is None or threshold is None:
-        return ""
-    if inliers >= threshold:
-        return f"same scene ({inliers} ≥ {threshold} points)"
-    return f"not verified ({inliers} < {threshold} points)"
+    words = "Same place" if inliers >= threshold else "Not confirmed as the same place"
+    return f"{words}: {inliers:,} matching details, {threshold} are needed"

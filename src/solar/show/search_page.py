@@ -14,8 +14,8 @@ from solar.errors import SolarError, printable
 from solar.images import Box, Roots, Source, read_image
 from solar.index.photo_index import PhotoIndex
 from solar.index.search import BY_NAME
-from solar.matching.match import compared
 from solar.ranking.query import Words, parts_of
+from solar.ranking.verdict import WORDS, judged, verdict
 from solar.storage.types import Hit
 
 _SIDE = 480
@@ -49,11 +49,15 @@ def ranking_page(
     roots = index.roots.moved_to(photos)
     parts = parts_of(list(queries), box)
     shown = "".join(_query(part.photo, roots.find, part.box) for part in parts)
+    known = judged(hits)
     found = "".join(
-        _hit(number, hit, roots, (marks or {}).get(hit.path)) for number, hit in enumerate(hits, 1)
+        _hit(number, hit, roots, known, (marks or {}).get(hit.path))
+        for number, hit in enumerate(hits, 1)
     )
     style = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
-    heading = f"The most similar of {len(index):,} photos"
+    likely = sum(verdict(hit) != "similar" for hit in hits)
+    some = f"{likely:,} likely the same place, " if known else ""
+    heading = f"{some}{len(hits):,} of {len(index):,} photos"
     made = f"Embeddings of {index.spec.model}" if index.spec.model else "Best first"
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
@@ -83,12 +87,14 @@ def _query(query: Any, find: Callable[[str], Source | None], box: Box | None) ->
     return f"<figure>{_photo(source, name, box)}<figcaption>{escape(name)}</figcaption></figure>\n"
 
 
-def _hit(number: int, hit: Hit, roots: Roots, right: bool | None = None) -> str:
-    width = 100 * min(max(hit.score, 0.0), 1.0)
-    scene = escape(compared(hit.inliers, hit.threshold))
-    facts = f' <span class="rank">{scene}</span>' if scene else ""
+def _hit(number: int, hit: Hit, roots: Roots, known: bool, right: bool | None = None) -> str:
+    said = verdict(hit)
+    words = WORDS[said] if known else f"No. {number}"
+    facts = [f"No. {number}", f"similarity {hit.score:.3f}"]
     if hit.probability is not None:
-        facts += f' <span class="rank">{hit.probability:.0%} the same place</span>'
+        facts.append(f"{hit.probability:.0%} likely the same place")
+    if hit.inliers is not None:
+        facts.append(f"{hit.inliers:,} matching details, {hit.threshold} are needed")
     mark = "" if right is None else _MARKS[right]
     source = roots.find(hit.path)
     photo, name = _photo(source, hit.path), escape(printable(hit.path))
@@ -97,9 +103,8 @@ def _hit(number: int, hit: Hit, roots: Roots, right: bool | None = None) -> str:
         photo, name = f"{link}{photo}</a>", f"{link}{name}</a>"
     return (
         f"<li><figure>{photo}<figcaption>"
-        f'<div class="score"><span class="rank">{number}</span>'
-        f'<div class="bar"><span style="width:{width:.1f}%"></span></div>'
-        f"<b>{hit.score:.3f}</b>{mark}</div>{name}{facts}</figcaption></figure></li>\n"
+        f'<details class="{said if known else "unknown"}"><summary>{words}{mark}</summary>'
+        f"{', '.join(facts)}</details>{name}</figcaption></figure></li>\n"
     )
 
 

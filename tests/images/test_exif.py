@@ -12,6 +12,7 @@ from PIL import Image
 from solar.images.exif import (
     ExifFacts,
     exif_facts,
+    exposure_facts,
     stored_box,
     stored_points,
     turned,
@@ -91,6 +92,19 @@ def test_a_time_that_makes_no_sense_is_not_known(time: str) -> None:
 )
 def test_cameras_are_named_once(base: dict[int, str], name: str | None) -> None:
     assert exif_facts(photo(base=base)).camera == name
+
+
+def test_an_exposure_is_told_in_words_as_far_as_it_makes_sense() -> None:
+    exif = Image.Exif()
+    known = {0x829A: 0.004, 0x829D: 5.6, 0x8827: 200, 0x920A: 23.0, 0xA434: "XF23mm\0"}
+    exif.get_ifd(EXIF).update(known)
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(buffer, "JPEG", exif=exif)
+    assert exposure_facts(buffer.getvalue()) == {
+        **{"lens": "XF23mm", "focal_length": "23 mm", "aperture": "f/5.6"},
+        **{"exposure": "1/250 s", "iso": "200"},
+    }
+    assert exposure_facts(photo()) == exposure_facts(b"no photo") == {}
 
 
 def test_what_is_no_photo_says_nothing(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_the_page_shows_what_there_is(words: Path, visit: Visit, width: int) -> 
     with served(words, "--rate", 0) as (_, host, port):
         page = visit(f"http://{host}:{port}/#/?q=3", viewport={"width": width, "height": 800})
         finished(page)
-        assert page.get_by_role("link", name="Explore").count() == 0
+        assert page.get_by_role("link", name="Map").count() == 0
         assert page.get_by_role("button", name="Right").count() == 0
         assert page.get_by_role("link", name="Match").count() > 0
         assert page.get_by_label("Re-ranking").count() == 0

@@ -23,7 +23,7 @@ def chosen(page: Page) -> int:
 
 def opened(visit: Visit, site: str, **given: Any) -> Page:
     """The map, with all its photos."""
-    page = visit(f"{site}#/explore", **given)
+    page = visit(f"{site}#/map", **given)
     page.locator(f"canvas[data-pictures='{PHOTOS}']").wait_for(timeout=40_000)
     return page
 
@@ -40,7 +40,7 @@ def card_inside(page: Page) -> bool:
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_the_map_is_explored(site: str, visit: Visit, width: int, scheme: str) -> None:
     page = visit(
-        f"{site}#/explore",
+        f"{site}#/map",
         viewport={"width": width, "height": 800},
         color_scheme=scheme,
         permissions=["clipboard-read", "clipboard-write"],
@@ -174,7 +174,7 @@ def test_photos_are_selected_by_keyboard(site: str, visit: Visit) -> None:
     assert chosen(page) == PHOTOS
     press("Escape")
     assert chosen(page) == 0
-    assert "#/explore" in page.url
+    assert "#/map" in page.url
     press("ArrowDown")  # to the map
     press("ArrowDown")  # to a photo
     press("Space")
@@ -186,7 +186,7 @@ def test_photos_are_selected_by_keyboard(site: str, visit: Visit) -> None:
     press("Enter")
     page.locator("dialog.viewer .viewer-title").wait_for()
     press("Escape")
-    page.wait_for_url("**/#/explore")
+    page.wait_for_url("**/#/map")
     canvas = page.locator(".map canvas")
     page.keyboard.down("Shift")
     drag(page, within(canvas, 0.01, 0.01), within(canvas, 0.99, 0.99))

@@ -15,7 +15,7 @@ from support.web_browser_fixtures import served
 pytest_plugins = ["support.web_browser_fixtures"]
 
 FOCUSED = "document.activeElement"
-TEXT = f"{FOCUSED}.ariaLabel ?? {FOCUSED}.closest('label, button, a')?.innerText ?? ''"
+TEXT = f"{FOCUSED}.ariaLabel ?? {FOCUSED}.closest('label, button, a, summary')?.innerText ?? ''"
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +68,16 @@ def test_a_search_is_narrowed_sorted_exported_saved_and_thinned_out(
     # A filter, which the address has
     page.locator(".known-fields input").first.wait_for(state="attached")
     keys.press("f")
-    assert page.evaluate(TEXT).startswith("Folder")
+    assert page.evaluate(TEXT).startswith("Words in the name")
+    tab_to(page, "Folder")
     keys.type("landmark-001")
     keys.press("Enter")
     count(page, VIEWS)
     assert parameters(page)["folder"] == "landmark-001%2F"
     assert all(name.startswith("landmark-001/") for name in names(page))
+    tab_to(page, "Words in the name")
+    tab_to(page, "Advanced")
+    keys.press("Enter")
     tab_to(page, "Condition")
     keys.type("width>1")
     keys.press("Enter")
@@ -158,31 +162,44 @@ def test_a_search_is_narrowed_sorted_exported_saved_and_thinned_out(
     page.wait_for_url(re.compile(r"q=0&(?!.*p6=)"))
     count(page, VIEWS)
 
-    # A photo leaves the index after two questions, and no folder
+    # A photo leaves the index after one question, and no folder
     page.goto(f"{shop}#/?q=0&rerank=none&sort=name")
     count(page, everything)
     keys.press("ArrowDown")
     keys.press("+")
     marked = page.get_by_role("group", name="Marked results")
-    assert marked.get_by_text("1 ticked").is_visible()
+    assert marked.get_by_text("more like 1").is_visible()
     keys.press("x")
     gone = names(page)[0]
-    tab_to(page, "Remove…")
+    tab_to(page, "Remove")
     keys.press("Enter")
-    for question, answer in (
-        ("Remove 1 photo from the index?", "Remove from the index"),
-        ("Are you sure?", "Yes, remove 1 photo"),
-    ):
-        page.get_by_role("heading", name=question).wait_for()
-        assert page.evaluate(TEXT) == "Cancel"
-        tab_to(page, answer)
-        page.shoot(f"filters-{question.split()[0].lower()}-{width}")
-        keys.press("Enter")
+    page.get_by_role("heading", name="Remove 1 photo from").wait_for()
+    assert page.evaluate(TEXT) == "Cancel"
+    tab_to(page, "Remove 1 photo")
+    page.shoot(f"filters-remove-{width}")
+    keys.press("Enter")
     count(page, everything - 1)
     assert gone not in names(page)
     assert marked.is_hidden()  # nobody searches again with what is gone
     assert page.locator("#collection").text_content().endswith(f"· {everything}")
     assert (photos / gone).is_file()
+
+    # It comes back from the notice, and later from the list
+    page.shoot(f"filters-removed-{width}")
+    page.locator(".toast").get_by_role("button", name="Undo").click()
+    count(page, everything)
+    assert gone in names(page)
+    card = page.locator(".card", has=page.locator(f".card-name[title='{gone}']"))
+    card.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Remove from the collection").click()
+    page.get_by_role("button", name="Remove 1 photo").click()
+    count(page, everything - 1)
+    page.get_by_role("button", name="Advanced").first.click()
+    page.get_by_role("menuitem", name="Removed photos").click()
+    page.get_by_role("button", name=f"Put back {gone}").wait_for()
+    page.shoot(f"removed-{width}")
+    page.get_by_role("button", name=f"Put back {gone}").click()
+    page.get_by_text("No photo was removed.").wait_for()
 
 
 def test_the_collection_is_filtered_and_an_upload_is_in_no_link(
@@ -204,6 +221,9 @@ def test_the_collection_is_filtered_and_an_upload_is_in_no_link(
     page.get_by_label("Taken from").fill("2019-01-01")
     page.get_by_text("No photos match these filters.").wait_for()
     assert page.get_by_text("4 selected, 4 not shown").is_visible()
+    page.get_by_role("button", name="Remove all").click()
+    page.get_by_role("button", name=re.compile(r"^Select all \d+$")).click()
+    until(page, "() => !document.querySelector('.selected-text').innerText.includes('not shown')")
     page.goto(f"{shop}#/")
     unfold = page.get_by_role("button", name="Filters")
     for opened in ("false", "true", "false"):  # of a page that begins with filters they are open
@@ -239,12 +259,11 @@ def test_a_removal_that_failed_halfway_goes_on_with_the_rest(shop: str, visit: V
           removalDialog(photos, info, (gone) => (window.gone = gone.size));
         }"""
     )
-    page.get_by_role("button", name="Remove from the index").click()
-    again = page.get_by_role("button", name="Yes, remove 1,500 photos")
+    again = page.get_by_role("button", name="Remove 1,500 photos")
     again.click()
     page.get_by_text("The disk is full.").wait_for()
     again.click()
-    page.get_by_text("1,500 photos removed from the index.").wait_for()
+    page.get_by_text("1,500 photos removed.").wait_for()
     until(page, "window.gone === 1500")
     assert [len(ids) for ids in asked] == [1000, 500, 500]
     assert asked[1] == asked[2]

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.web_browser import PHOTOS, VIEWS, Page, Visit, finished, parameters, ranks
@@ -14,6 +15,12 @@ QUERY = str(4 + VIEWS)  # the first photo of landmark-001
 
 def start(site: str) -> str:
     return f"{site}#/?q={QUERY}"
+
+
+def choose(card: Any, text: str) -> None:
+    """Chooses from the menu of a card."""
+    card.get_by_role("button", name="More").click()
+    card.page.locator(".menu-item", has_text=text).click()
 
 
 def first_is(page: Page, photo: str) -> None:
@@ -36,15 +43,15 @@ def test_ticks_and_crosses_change_the_search(site: str, visit: Visit) -> None:
     bar = page.get_by_role("group", name="Marked results")
     assert bar.is_hidden()
     right, wrong = plain[5], plain[0]
-    tick = page.locator(f".card[data-id='{right}']").get_by_role("button", name="Right")
-    tick.click()
-    assert tick.get_attribute("aria-pressed") == "true"
-    assert page.locator("[aria-pressed=true]").count() == 1
+    card = page.locator(f".card[data-id='{right}']")
+    choose(card, "More like this")
+    assert card.get_attribute("data-judged") == "More like this"
+    assert page.locator("[data-judged]").count() == 1
     page.locator(f".card[data-id='{wrong}'] a").first.focus()
     page.keyboard.press("+")
-    assert bar.get_by_text("2 ticked").is_visible()
+    assert bar.get_by_text("more like 2").is_visible()
     page.keyboard.press("-")  # a photo is right or wrong
-    assert bar.get_by_text("1 ticked, 1 crossed").is_visible()
+    assert bar.get_by_text("more like 1, less like 1").is_visible()
     assert ranks(page) == plain  # nothing happens before it is asked for
     page.shoot("judged")
 
@@ -60,34 +67,37 @@ def test_ticks_and_crosses_change_the_search(site: str, visit: Visit) -> None:
 
     page.reload()  # what was asked for is in the address
     finished(page)
-    assert (ranks(page)[0], bar.get_by_text("1 ticked, 1 crossed").is_visible()) == (right, True)
+    assert (ranks(page)[0], bar.get_by_text("more like 1, less like 1").is_visible()) == (
+        right,
+        True,
+    )
     page.evaluate("scrollTo(0, 0)")
     bar.get_by_role("button", name="Clear").click()
     page.wait_for_url(lambda url: "like" not in url)
     finished(page)
     first_is(page, wrong)
     assert bar.is_hidden()
-    assert page.locator("[aria-pressed=true]").count() == 0
+    assert page.locator("[data-judged]").count() == 0
 
 
 def test_marks_wait_for_those_who_look_at_a_photo(site: str, visit: Visit) -> None:
     page = visit(start(site), viewport=PHONE, has_touch=True, is_mobile=True)
     finished(page)
     card = page.locator(".card").nth(2)
-    for button in card.locator(".judge").get_by_role("button").all():
+    for button in card.locator(".card-action").all():
         box = button.bounding_box()
         assert min(box["width"], box["height"]) >= 40
-    card.get_by_role("button", name="Right").tap()
-    page.locator(".card").nth(1).get_by_role("button", name="Wrong").tap()
+    choose(card, "More like this")
+    choose(page.locator(".card").nth(1), "Less like this")
     page.shoot("judged-phone")
     widths = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert widths == [PHONE["width"]] * 2
-    card.get_by_role("link", name="Attention maps of").tap()
+    choose(card, "Attention map")
     page.locator(".facts", has_text="Layer 5").wait_for()
     page.go_back()
     finished(page)
     bar = page.get_by_role("group", name="Marked results")
-    bar.get_by_text("1 ticked, 1 crossed").wait_for()
+    bar.get_by_text("more like 1, less like 1").wait_for()
     marked = ranks(page)[2]
     bar.get_by_role("button", name="Search again").tap()
     page.wait_for_url(re.compile(rf"like={marked}"))
@@ -109,7 +119,7 @@ def test_several_photos_make_one_query(
     finished(page)
     added = alone[3]
     if narrow:
-        page.locator(".card").nth(3).get_by_role("button", name="Add to the query").tap()
+        choose(page.locator(".card").nth(3), "Add to this search")
     else:
         page.locator(".card a").nth(0).focus()
         for key in ("ArrowRight", "ArrowRight", "ArrowRight", "a"):
@@ -122,7 +132,7 @@ def test_several_photos_make_one_query(
     assert strip.locator(".part-box").count() == 1
 
     with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Add a photo").click()
+        page.get_by_role("button", name="Add to this search").click()
     chooser.value.set_files(collection / "photos" / "landmark-002" / "view-001.jpg")
     page.wait_for_url(re.compile(rf"and={added},q-"))
     finished(page)

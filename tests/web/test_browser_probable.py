@@ -1,5 +1,6 @@
 """Probabilities on the page: the line between the same place and similar photos, and the switch."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support.web_browser import Visit, finished, parameters, ranks, until
+from support.web_browser import Page, Visit, finished, parameters, ranks, until
 from support.web_browser_fixtures import served
 
 from solar.index.build import build
@@ -29,20 +30,28 @@ def rated(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield url
 
 
+def percents(page: Page) -> list[int]:
+    """Probabilities of the cards, from the lines that open."""
+    told = page.locator(".verdict p").all_text_contents()
+    return [int(re.search(r"(\d+) % likely", text)[1]) for text in told]
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_line_separates_the_same_place_from_similar_photos(
     rated: str, visit: Visit, width: int
 ) -> None:
     page = visit(f"{rated}#/?q=0", viewport={"width": width, "height": 900})
     finished(page)
-    page.locator(".stage-chip[data-stage=verify]").wait_for()
-    shown = page.locator(".probability").all_text_contents()
-    probable = [int(text.removesuffix(" %")) for text in shown]
+    page.locator(".stage-chip[data-stage=verify]").wait_for(state="attached")
+    probable = percents(page)
     assert probable == sorted(probable, reverse=True)
     same = sum(one >= 50 for one in probable)
+    words = page.locator(".verdict summary").all_text_contents()
+    assert [text != "Similar only" for text in words] == [one >= 50 for one in probable]
+    assert page.locator(".found").text_content() == f"{same} likely the same place"
     assert 0 < same < len(probable)
     line = page.locator(".grid > .divider")
-    assert line.text_content() == "Similar, but probably another place"
+    assert line.text_content() == "Similar only"
     above = page.evaluate("document.querySelector('.divider').previousElementSibling.dataset.id")
     assert ranks(page).index(above) == same - 1
     line.scroll_into_view_if_needed()
@@ -62,27 +71,29 @@ def test_a_line_separates_the_same_place_from_similar_photos(
 
 def test_ranking_again_can_be_switched_off(rated: str, visit: Visit) -> None:
     page = visit(f"{rated}#/?q=0")
-    page.locator(".stage-chip[data-stage=verify]").wait_for()
+    page.locator(".stage-chip[data-stage=verify]").wait_for(state="attached")
     finished(page)
-    switch = page.get_by_role("switch")
+    page.locator(".panel summary", has_text="Advanced").click()
+    switch = page.get_by_role("switch", name="Geometric verification")
     assert switch.is_checked()
-    assert page.locator(".scene").count() > 0
+    assert page.get_by_text("matching details").count() > 0
     switch.uncheck()
     page.wait_for_url("**rerank=none**")
-    page.locator(".stages:not(:has([data-stage=verify]))").wait_for()
+    page.locator(".stages:not(:has([data-stage=verify]))").wait_for(state="attached")
     finished(page)
-    assert page.locator(".scene").count() == 0
-    scores = [float(text) for text in page.locator(".score").all_text_contents()]
+    told = page.locator(".verdict p").all_text_contents()
+    assert not any("matching" in text for text in told)
+    scores = [float(re.search(r"similarity ([\d.]+)", text)[1]) for text in told]
     assert scores == sorted(scores, reverse=True)
     switch.check()
-    page.locator(".stage-chip[data-stage=verify]").wait_for()
+    page.locator(".stage-chip[data-stage=verify]").wait_for(state="attached")
     assert "rerank" not in parameters(page)
 
     page.get_by_label("Same place, %").fill("50")
     page.wait_for_url("**probable=50**")
     finished(page)
     until(page, "!document.querySelector('.divider')")
-    assert all(
-        int(text.removesuffix(" %")) >= 50
-        for text in page.locator(".probability").all_text_contents()
-    )
+    assert min(percents(page)) >= 50
+    page.get_by_label("Same place, %").fill("150")  # there is no more than 100
+    page.wait_for_url("**probable=100**")
+    assert page.get_by_label("Same place, %").input_value() == "100"

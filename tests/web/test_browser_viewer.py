@@ -132,13 +132,13 @@ def test_an_address_of_a_photo_can_be_shared(site: str, visit: Visit) -> None:
     with page.expect_download() as saved:
         page.keyboard.press("d")
     assert saved.value.suggested_filename == "view-001.jpg"
-    assert page.get_by_role("link", name="Why").count() == 0  # there is no query
+    assert page.get_by_role("link", name="What looks alike").count() == 0  # there is no query
 
     near = page.locator(".viewer-strip a").nth(1)
     other = near.get_attribute("data-id")
     near.click()
     opened(page, other)
-    why = page.get_by_role("link", name="Why").get_attribute("href")
+    why = page.get_by_role("link", name="What looks alike").get_attribute("href")
     assert why == f"#/why/{KNOWN}/{other}"
     page.keyboard.press("Escape")
     closed(page, other)

@@ -127,7 +127,7 @@ def test_a_finger_and_the_keyboard_ask_regions_on_a_phone(site: str, visit: Visi
     page.keyboard.press("ArrowLeft")
     page.locator(".why-text", has_text="of the result").wait_for()
     assert page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [390, 390]
-    page.locator(".why-scene .scene").wait_for()
+    page.locator(".why-scene[data-verdict]").wait_for()
     assert [a.bounding_box(), b.bounding_box()] == [above, below]
     page.keyboard.press("Escape")
     assert page.locator(".region:visible").count() == 0

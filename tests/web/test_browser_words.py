@@ -55,7 +55,9 @@ def test_words_are_written_and_searched_with(reading: str, home: Path, visit: Vi
     assert expected[0] in page.locator(".card").first.inner_html()
     assert field.input_value() == "a red door"
     assert page.get_by_role("switch").count() == 0  # nothing to verify
-    assert page.get_by_role("link", name="Match").count() == 0
+    page.locator(".card").first.get_by_role("button", name="More").click()
+    assert page.get_by_role("menuitem", name="Matching details").count() == 0
+    page.keyboard.press("Escape")
     page.shoot("words")
 
     field.fill("a blue house")
@@ -66,7 +68,7 @@ def test_words_are_written_and_searched_with(reading: str, home: Path, visit: Vi
     assert field.input_value() == "a red door"
 
     with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Add a photo").click()
+        page.get_by_role("button", name="Add to this search").click()
     chooser.value.set_files(home / "photos" / "landmark-002" / "view-001.jpg")
     both = wait_for_search(page, r"q=q-")
     assert parameters(page)["text"] == "a+red+door"

@@ -20,7 +20,7 @@ from solar.storage.conditions import parse_where
 from solar.storage.types import Photo
 from solar.web import WebSettings, create_app
 from solar.web.api import updating
-from solar.web.api.filtering import MOST, Facets, sorted_photos
+from solar.web.api.filtering import MOST, Facets, plain, sorted_photos
 
 QUERY = "landmark-000/view-000.jpg"
 
@@ -144,6 +144,22 @@ def test_names_are_sorted_by_their_numbers() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [("LANDMARK_001", VIEWS), ("view-001 landmark-000", 1), ("2019", 3), ("001 2019-07-12", 1)],
+)
+def test_photos_are_found_by_words_of_their_names_and_times(
+    shop: TestClient, words: str, count: int
+) -> None:
+    page = shop.get("/api/v1/photos", params={"search": words}).json()
+    assert page["total"] == count
+
+
+def test_marks_cases_and_accents_are_the_same_in_names() -> None:
+    assert plain("Sydney_Opera-House.JPG") == plain("sydney opera house jpg")
+    assert plain("Timișoara") == "timisoara"
+
+
 def test_photos_are_listed_by_their_whole_names(shop: TestClient) -> None:
     wanted = ["phone//view-001.jpg", "gone.jpg", NIGHT]
     page = shop.get("/api/v1/photos", params={"name": wanted}).json()
@@ -164,6 +180,7 @@ def test_facets_say_what_there_is(shop: TestClient) -> None:
             {"name": "phone", "shown": "phone", "photos": PHONE},
         ],
         "taken": ["2018-07-10T18:30:00", "2020-07-12T18:30:00"],
+        "months": [{"name": f"{year}-07", "photos": 3} for year in (2018, 2019, 2020)],
         "with_time": LANDMARKS * VIEWS,
         "with_position": 1,
     }

@@ -154,6 +154,38 @@ def exif_facts(photo: Source) -> ExifFacts:
     return ExifFacts(_taken(details), _position(place), _camera(facts))
 
 
+def exposure_facts(photo: Source) -> dict[str, str]:
+    """Lens, focal length, aperture, exposure time and ISO in words, as far as they are readable."""
+    tags = ExifTags.Base
+    try:
+        with opened(photo) as image:
+            details = _folder(exif_of(image), ExifTags.IFD.Exif)
+    except Exception:  # as above
+        return {}
+    length, f, time = (
+        _positive(details.get(tag)) for tag in (tags.FocalLength, tags.FNumber, tags.ExposureTime)
+    )
+    iso = details.get(tags.ISOSpeedRatings)
+    speed = _positive(iso[0] if isinstance(iso, tuple) and iso else iso)
+    facts = {
+        "lens": _text(details.get(tags.LensModel)),
+        "focal_length": f"{length:.3g} mm" if length else "",
+        "aperture": f"f/{f:.2g}" if f else "",
+        "exposure": (f"1/{1 / time:.0f} s" if time < 0.4 else f"{time:.2g} s") if time else "",
+        "iso": f"{speed:.0f}" if speed else "",
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _positive(value: Any) -> float:
+    """A number, or 0 where there is no sensible one."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        return 0.0
+    return number if 0 < number < 1e7 else 0.0
+
+
 def valid_position(latitude: float, longitude: float) -> bool:
     """Whether these are degrees of a place on earth."""
     return abs(latitude) <= 90 and abs(longitude) <= 180  # which is false for nan

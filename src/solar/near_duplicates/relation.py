@@ -298,8 +298,8 @@ def _told(
         done += ["something lies over it"] if covered else []
         done = done or ["re-encoded"]
     if relation.kind in ("burst", "place"):
-        probably = "probably " if apart is None else ""
-        done = [f"{probably}the same moment" if relation.kind == "burst" else "the same place"]
+        near = "a near-identical view" if apart is None else "the same moment"
+        done = [near if relation.kind == "burst" else "the same place"]
         done += [] if apart is None else [f"taken {_span(apart)} apart"]
     how = ", ".join(done)
     why = "; ".join([how, *_reasons(relation)])

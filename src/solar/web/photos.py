@@ -135,6 +135,12 @@ class Collection:
         photo = self._photos[number]
         return None if photo is None else photo.path
 
+    def taken(self, path: str) -> str:
+        """When a photo was taken; empty if unknown."""
+        number = self._numbers.get(path)
+        photo = None if number is None else self._photos[number]
+        return (photo and photo.taken) or ""
+
     def version(self, number: int) -> str:
         """Changes with the content of a photo, see `version_of`."""
         return self._versions[number]

@@ -13,8 +13,10 @@ from urllib.parse import urlencode
 from fastapi.responses import Response
 
 from solar.errors import SolarError
+from solar.images.exif import exposure_facts
 from solar.index import PhotoIndex
 from solar.ranking.rerank import METHODS, Reranker
+from solar.ranking.verdict import judged, verdict
 from solar.storage.types import Hit
 from solar.web.api import schemas
 from solar.web.api.adding import Adder
@@ -122,8 +124,9 @@ class Service:
         self.explorer = Explorer(index)
         self.browser = Browser(self.collection)
         self.facets = Facets(self.collection)
-        self.reviewer = Reviewer(settings.duplicates, self._named_addresses)
-        self.albums = Albums(settings.groups, self._named_addresses)
+        known = self._named_addresses, self.collection.__len__
+        self.reviewer = Reviewer(settings.duplicates, *known)
+        self.albums = Albums(settings.groups, *known)
         self.jobs: Cache[str, schemas.Job] = Cache(_JOBS, lambda _: 1)
         self._changes = 0
         self.adder = Adder(
@@ -242,6 +245,7 @@ class Service:
         return schemas.PhotoDetails(
             **self.photo_info(photo).model_dump(),
             bytes=file_size(photo.source),
+            exposure=exposure_facts(photo.source) if photo.indexed else {},
             original=self._address(photo.id, photo.version, "original"),
             original_is_file=self._gives_file(photo),
         )
@@ -328,7 +332,10 @@ class Service:
         there = [(rank, hit) for rank, hit in enumerate(ranking.hits, 1) if hit.path in known]
         ranked = sorted_hits(there, asked.sort, lambda p: self.collection.photo(known[p]))
         shown = ranked[asked.offset : asked.offset + asked.k]
+        rated = judged(ranking.hits)
         hits = [self._hit(hit, known[hit.path], rank, photo, ranking) for rank, hit in shown]
+        for told, (_, hit) in zip(hits, shown, strict=True):
+            told.verdict = verdict(hit) if rated else None
         return schemas.SearchAnswer(
             stage=ranking.stage,
             complete=not ranking.awaited,
@@ -336,6 +343,7 @@ class Service:
             query=None if photo is None else self.photo_info(photo),
             text=asked.text,
             hits=hits,
+            likely=sum(verdict(hit) != "similar" for hit in ranking.hits) if rated else None,
             more=len(ranked) > asked.offset + asked.k,
             seconds={stage: round(took, 5) for stage, took in ranking.seconds.items()},
         )
@@ -344,7 +352,7 @@ class Service:
         """The map as JSON; an even sample of a huge collection."""
         step = max(1, -(-len(found.paths) // _POINTS))
         numbers = self.collection.numbers(found.paths[::step])
-        shown = ("id", "name", "label", "taken", "thumbnail")
+        shown = ("id", "name", "label", "taken", "position", "thumbnail")
         points = [
             {name: value for name, value in self._indexed(number).items() if name in shown}
             | {"x": round(float(x), 5), "y": round(float(y), 5)}

@@ -125,6 +125,7 @@ def test_albums_come_by_page_with_their_first_photos(open_app: Open, file: Path)
     page = client.get("/api/v1/albums", params={"limit": 2, "shown": 3}).json()
     assert (page["total"], page["photos"], page["grouped"]) == (3, 14, 13)
     assert [one["count"] for one in page["albums"]] == [6, 3]
+    assert page["outdated"] is False
     first = page["albums"][0]
     assert [photo["name"] for photo in first["photos"]] == NAMES[:3]
     assert (first["agreement"], first["links"]) == (0.9, 6)
@@ -136,6 +137,32 @@ def test_albums_come_by_page_with_their_first_photos(open_app: Open, file: Path)
     assert shown["id"] == numbers(client)[NAMES[4]]
     assert (gone["name"], gone["id"], gone["thumbnail"]) == ("gone.jpg", None, None)
     assert client.get("/api/v1/albums/nobody").status_code == 404
+
+
+def test_albums_are_called_as_their_folders_until_they_are_renamed(
+    open_app: Open, copy: Path, file: Path
+) -> None:
+    index = {"index": copy / "model.solar", "photos": copy / "photos"}
+    assert (
+        open_app(groups=file)
+        .post(f"/api/v1/albums/{ALBUMS[0].id}/name", json={"name": "x"})
+        .status_code
+        == 403
+    )
+    client = open_app(groups=file, writable=True, **index)
+    folder = Path(ALBUMS[0].names[0]).parent.name
+    names = [one["name"] for one in client.get("/api/v1/albums").json()["albums"]]
+    assert names[0] == folder.replace("_", " ")
+    named = client.post(f"/api/v1/albums/{ALBUMS[0].id}/name", json={"name": " Our house "})
+    assert named.json()["name"] == "Our house"
+    fewer = PhotoGroup(ALBUMS[0].photos[:-1], ALBUMS[0].links)
+    GroupReport(13, [fewer]).write(file)  # found again, with another id
+    page = client.get("/api/v1/albums").json()
+    assert page["outdated"] is True  # of fewer photos than the collection has
+    [album] = page["albums"]
+    assert (album["id"] == ALBUMS[0].id, album["name"]) == (False, "Our house")
+    client.post(f"/api/v1/albums/{album['id']}/name", json={"name": ""})
+    assert client.get("/api/v1/albums").json()["albums"][0]["name"] == names[0]
 
 
 def test_albums_are_exported(open_app: Open, file: Path) -> None:

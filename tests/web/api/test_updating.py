@@ -210,3 +210,25 @@ def test_sentences_for_visitors_name_no_place() -> None:
     )
     assert told == "my photos is gone, see a.txt or a/b."
     assert without_places("/x/y", ["/"]) == "y"
+
+
+def test_a_removed_photo_stays_out_after_an_update_and_can_be_put_back(
+    writable: TestClient, open_app: Open, copy: Path
+) -> None:
+    ids = numbers(writable)
+    name, other = list(ids)[:2]
+    writable.post("/api/v1/photos/remove", json={"photos": [ids[name], ids[other]]})
+    job = update(writable)
+    assert (job["changes"]["new"], job["changes"]["skipped"]) == (0, 2)
+    assert name not in numbers(writable)
+    assert writable.get("/api/v1/photos/removed").json() == {"names": [name, other]}
+    readable = open_app(index=copy / "model.solar", photos=copy / "photos")
+    wanted = {"names": [name, "none.jpg"]}
+    assert readable.post("/api/v1/photos/restore", json=wanted).status_code == 403
+    answer = writable.post("/api/v1/photos/restore", json=wanted).json()
+    assert (answer["restored"], answer["photos"]) == (1, PHOTOS - 1)
+    assert [one["name"] for one in answer["failed"]] == ["none.jpg"]
+    assert writable.get("/api/v1/photos/removed").json() == {"names": [other]}
+    found = first_hit(writable, (copy / "photos" / name).read_bytes())
+    assert found == (name, pytest.approx(1, abs=1e-3))
+    assert update(writable)["changes"]["new"] == 0

@@ -112,6 +112,40 @@ class Adder:
                 raise WebError(507, f"The photos cannot be stored here: {why}.") from error
             raise
 
+    async def restore(self, names: Sequence[str]) -> tuple[int, list[Failed]]:
+        """Index removed photos again: how many, and which of them failed.
+
+        They are described from their files, as tags and other facts are not kept.
+        """
+        job = Job(state="running", done=0, total=len(names), added=[], failed=[])
+        photos, vectors = list[Photo](), list[Vectors]()
+        index = self._collection.index
+        removed = set(await self._threads.run(lambda: index.removed))
+        async with self._one_by_one:
+            for name in dict.fromkeys(names):
+                try:
+                    source = self._collection.roots.find(name) if name in removed else None
+                    if source is None:
+                        raise WebError(404, "It is not a removed photo whose file is there.")
+                    data = source if isinstance(source, bytes) else source.read_bytes()
+                    width, height, vector = await self._vector(data)
+                    stamp = (
+                        Photos((name,), (source,)).stamp(0) if isinstance(source, Path) else None
+                    )
+                    photos.append(
+                        Photo(name, width, height, stamp=stamp, **exif_facts(data)._asdict())
+                    )
+                    vectors.append(vector)
+                except Exception as error:
+                    self._fail(job, name, error)
+            if photos:
+                back = [photo.path for photo in photos]
+                with self._changing():
+                    await self._index(photos, vectors)
+                    await retried(lambda: self._threads.run(index.restore, back))
+                self._ids(back)
+        return len(photos), job.failed
+
     def resume(self) -> None:
         """Resume uploads that were waiting when the server was stopped."""
         if self._root is None:
@@ -219,14 +253,22 @@ class Adder:
         numbers = self._collection.numbers(paths)
         return [str(number) for number in numbers if number is not None]
 
-    async def _describe(self, name: str, data: bytes, written: list[Path]) -> tuple[Photo, Vectors]:
+    async def _vector(self, data: bytes) -> tuple[int, int, Vectors]:
+        """Width, height and vector of a photo."""
         work, most = self._threads.run, self._settings.max_pixels
         width, height = await _unhurried(work, check_photo, data, most)
         encoder = await self._model.encoder()
         pixels = await _unhurried(work, encoder.decode, data)
         key = (encoder, pixels.shape)
-        vector = await _unhurried(self._network.together, key, pixels, encoder.describe)
-        path, stamp = await _unhurried(work, self._store, name, data, written)
+        return (
+            width,
+            height,
+            await _unhurried(self._network.together, key, pixels, encoder.describe),
+        )
+
+    async def _describe(self, name: str, data: bytes, written: list[Path]) -> tuple[Photo, Vectors]:
+        width, height, vector = await self._vector(data)
+        path, stamp = await _unhurried(self._threads.run, self._store, name, data, written)
         return Photo(path, width, height, stamp=stamp, **exif_facts(data)._asdict()), vector
 
     def _store(self, name: str, data: bytes, written: list[Path]) -> tuple[str, Stamp]:

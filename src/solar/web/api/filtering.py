@@ -2,6 +2,7 @@
 
 import re
 import threading
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ SORTED = 1000
 """Number of the best hits that are sorted."""
 
 # int() rejects very long numbers.
+_MARKS = re.compile(r"[-_.,+()\s]+")
 _DIGITS = re.compile(r"([0-9]{1,300})")
 T = TypeVar("T")
 
@@ -33,13 +35,13 @@ class PhotoFilter:
     """Conditions on photos.
 
     Attributes:
-        name: Part of the path, case-folded.
+        words: Words of the path or the capture time, as `plain` gives them; all must occur.
         label: The label, if folders are labels.
         where: Conditions, as for `solar search --where`.
         root: The name of its root, empty for the one without a name.
     """
 
-    name: str = ""
+    words: tuple[str, ...] = ()
     label: str | None = None
     where: Where = ()
     root: str | None = None
@@ -47,7 +49,7 @@ class PhotoFilter:
     def passes(self, collection: Collection, path: str) -> bool:
         """Whether a photo passes by its path alone; `where` is not checked."""
         return (
-            self.name in path.casefold()
+            (not self.words or _have(self.words, plain(f"{path} {collection.taken(path)}")))
             and (self.label is None or collection.label(path) == self.label)
             and (self.root is None or collection.root(path) == self.root)
         )
@@ -76,7 +78,20 @@ def photo_filter(
     if root is not None and root not in known:
         named = ", ".join(repr(one) for one in known) or "none, as there are no roots"
         raise WebError(422, f"No root of this collection is called {root!r}: choose {named}.")
-    return PhotoFilter((name or "").casefold(), label, parse_where(where), root)
+    return PhotoFilter(tuple(map(plain, (name or "").split())), label, parse_where(where), root)
+
+
+def plain(text: str) -> str:
+    """Text without cases and accents, with a space for each mark between words.
+
+    So "sydney opera" and "Sydney_Opera-House" have their words in common.
+    """
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    return _MARKS.sub(" ", "".join(one for one in letters if not unicodedata.combining(one)))
+
+
+def _have(words: Sequence[str], text: str) -> bool:
+    return all(word in text for word in words)
 
 
 def sorted_hits(
@@ -119,7 +134,7 @@ class BrowseRequest(Asked):
     offset: int = Field(0, ge=0, le=10**9)
     limit: int = Field(50, ge=1, le=200)
     label: str | None = Field(None, max_length=500)
-    search: str | None = Field(None, max_length=200, description="Part of a name.")
+    search: str | None = Field(None, max_length=200, description="Words of a name.")
     where: Conditions = Field([])
     root: RootName = None
     sort: KnownOrder | None = None
@@ -192,6 +207,7 @@ class FacetsAnswer(BaseModel):
     taken: list[str] | None = Field(
         None, min_length=2, max_length=2, description="The earliest and the latest capture time."
     )
+    months: list[Facet] = Field(description="Months with photos, as `2019-07`, in order.")
     with_time: int = Field(description="Photos whose capture time is known.")
     with_position: int
 
@@ -231,12 +247,14 @@ def _count(collection: Collection) -> _Counted:
     revision = collection.revision
     inner: Counter[str] = Counter()
     tags: Counter[str] = Counter()
+    months: Counter[str] = Counter()
     first, last, with_time, with_position = "", "", 0, 0
     for _, photo in collection.numbered():
         inner[photo.path.rpartition("/")[0]] += 1
         tags.update(photo.tags)
         if photo.taken:
             with_time += 1
+            months[photo.taken[:7]] += 1
             first = min(first or photo.taken, photo.taken)
             last = max(last, photo.taken)
         with_position += photo.position is not None
@@ -261,6 +279,7 @@ def _count(collection: Collection) -> _Counted:
             for root in collection.index.roots.roots[:MOST]
         ],
         taken=[first, last] if with_time else None,
+        months=[Facet(name=month, photos=months[month]) for month in sorted(months)],
         with_time=with_time,
         with_position=with_position,
     )

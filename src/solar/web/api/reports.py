@@ -9,7 +9,7 @@ import json
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,10 @@ from pydantic import BaseModel, Field
 
 from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
 from solar.errors import SolarError
-from solar.files import reading
+from solar.files import reading, replacing
 from solar.index.report_file import Report, ReportGroup
 from solar.near_duplicates.report import DuplicateGroup, DuplicatePhoto, DuplicateReport, Relation
+from solar.web.api.schemas import Asked
 from solar.web.problems import WebError
 
 G = TypeVar("G", bound=ReportGroup)
@@ -47,9 +48,11 @@ class _ReportFile(Generic[G]):
     kind: type[Report[G]]
     missing: ClassVar[str]
 
-    def __init__(self, path: str | Path | None, addresses: Addresses) -> None:
+    def __init__(
+        self, path: str | Path | None, addresses: Addresses, count: Callable[[], int]
+    ) -> None:
         self._path = None if path is None else Path(path)
-        self._addresses = addresses
+        self._addresses, self._count = addresses, count
         self._lock = threading.Lock()
         self._stamp = self._now()
         self._report = self._read(self._path) if self._path else None
@@ -133,6 +136,7 @@ class ReportOverview(BaseModel):
 
     name: str
     photos: int = Field(description="How many were compared.")
+    outdated: bool = Field(description="Whether the collection has other photos by now.")
     kinds: dict[Kind, int] = Field(description="How many groups there are of each kind.")
     groups: list[list[str]] = Field(description="Kind and id of each group, in order.")
 
@@ -148,7 +152,10 @@ class Reviewer(_ReportFile[DuplicateGroup]):
         report = self._current()
         kinds: dict[Any, int] = Counter(kind for _, kind in report.heads)
         groups = [[kind, identity] for identity, kind in report.heads]
-        return ReportOverview(name=name, photos=report.photos, kinds=kinds, groups=groups)
+        outdated = report.photos != self._count()
+        return ReportOverview(
+            name=name, photos=report.photos, outdated=outdated, kinds=kinds, groups=groups
+        )
 
     def page(self, offset: int, limit: int, kind: Kind | None) -> GroupPage:
         """Some groups, of one kind or of all."""
@@ -190,10 +197,17 @@ class Album(BaseModel):
     """Photos of the same place."""
 
     id: str = Field(description="The same in every report with the same photos.")
+    name: str = Field(description="That given by a person, or else that of most photos' folder.")
     count: int = Field(description="How many photos it has.")
     links: int = Field(description="How many pairs of them match.")
     agreement: float = Field(description="The mean of its photos' agreements.")
     photos: list[AlbumPhoto] = Field(description="The cover first; only some if the album is long.")
+
+
+class RenameRequest(Asked):
+    """A name for an album."""
+
+    name: str = Field(max_length=120, description="Empty for that of its folder.")
 
 
 class AlbumPage(BaseModel):
@@ -202,6 +216,7 @@ class AlbumPage(BaseModel):
     total: int
     photos: int = Field(description="How many photos were compared.")
     grouped: int = Field(description="How many of them are in an album.")
+    outdated: bool = Field(description="Whether the collection has other photos by now.")
     albums: list[Album]
 
 
@@ -220,6 +235,7 @@ class Albums(_ReportFile[PhotoGroup]):
         return AlbumPage(
             total=len(report.heads),
             photos=report.photos,
+            outdated=report.photos != self._count(),
             grouped=sum(size for _, size in report.heads),
             albums=[
                 self._album(self._group(one), 0, shown)
@@ -230,6 +246,29 @@ class Albums(_ReportFile[PhotoGroup]):
     def album(self, identity: str, offset: int, limit: int) -> Album:
         """An album and some of its photos."""
         return self._album(self._groups(identity)[0], offset, limit)
+
+    def rename(self, identity: str, name: str) -> Album:
+        """Give an album a name, which photos of it keep in later reports; none if it is empty."""
+        group, names = self._groups(identity)[0], self._names()
+        names = {path: one for path, one in names.items() if path not in group.names}
+        if name.strip():
+            names[group.cover] = name.strip()
+        with replacing(self._names_file) as temporary:
+            temporary.write_text(json.dumps(names, indent=1), "utf-8")
+        return self._album(group, 0, 1)
+
+    @property
+    def _names_file(self) -> Path:
+        assert self._path is not None
+        return self._path.with_suffix(".names.json")
+
+    def _names(self) -> dict[str, str]:
+        """Names given by people, by a photo of the album."""
+        if not self._names_file.is_file():
+            return {}
+        with reading(self._names_file, "is damaged", ValueError):
+            found = json.loads(self._names_file.read_text("utf-8"))
+            return {str(path): str(name) for path, name in dict(found).items()}
 
     def export(self, form: ExportForm, identity: str | None) -> str:
         """An album, or all of them, for other programs: names of photos as the index has them."""
@@ -256,6 +295,7 @@ class Albums(_ReportFile[PhotoGroup]):
     def _album(self, group: PhotoGroup, offset: int, limit: int) -> Album:
         return Album(
             id=group.id,
+            name=_name(group, self._names()),
             count=len(group.photos),
             links=group.links,
             agreement=group.agreement,
@@ -264,3 +304,12 @@ class Albums(_ReportFile[PhotoGroup]):
 
     def _head(self, group: PhotoGroup) -> tuple[str, int]:
         return group.id, len(group.photos)
+
+
+def _name(group: PhotoGroup, names: Mapping[str, str]) -> str:
+    """The name of an album: a given one, or that of the folder of most of its photos."""
+    if given := next((names[path] for path in group.names if path in names), None):
+        return given
+    folders = Counter(path.rpartition("/")[0].rpartition("/")[2] for path in group.names)
+    [(folder, _)] = folders.most_common(1)
+    return " ".join(folder.replace("_", " ").split()) or "Album"

@@ -36,11 +36,18 @@ from solar.web.api.reports import (
     ExportForm,
     GroupPage,
     Kind,
+    RenameRequest,
     ReportOverview,
 )
 from solar.web.api.schemas import PhotoId
 from solar.web.api.searching import StageResult, Wanted, depth_for
-from solar.web.api.updating import RemoveAnswer, RemoveRequest
+from solar.web.api.updating import (
+    RemoveAnswer,
+    RemovedPhotos,
+    RemoveRequest,
+    RestoreAnswer,
+    RestoreRequest,
+)
 from solar.web.photos import VisiblePhoto
 from solar.web.problems import WebError
 from solar.web.service import Service
@@ -57,6 +64,7 @@ Offset = Annotated[int, Query(ge=0, le=10**9)]
 Limit = Annotated[int, Query(ge=1, le=200)]
 ShortId = Annotated[str, Path(max_length=40)]
 _MOST_ADDED = 100  # photos in one request
+_REJECTED = 100  # matches that do not fit, in one answer
 _JPEG: dict[int | str, dict[str, Any]] = {
     200: {"description": "The picture.", "content": {"image/jpeg": {}}}
 }
@@ -96,11 +104,24 @@ def create_router(service: Service) -> APIRouter:
 
     @router.post("/photos/remove")
     async def remove(asked: RemoveRequest) -> RemoveAnswer:
-        """Remove photos from the index, if this server allows it; their files stay."""
+        """Remove photos from the index for good, if this server allows it; their files stay."""
         if not service.settings.writable:
             raise WebError(403, "No photos can be removed here: start the server with --writable.")
         changing = service.changing()
         return await updating.remove(service.collection, asked.photos, service.slow, changing)
+
+    @router.get("/photos/removed")
+    async def removed() -> RemovedPhotos:
+        """List the photos that were removed and stay out, by name."""
+        names = await service.slow.run(lambda: service.collection.index.removed)
+        return RemovedPhotos(names=names)
+
+    @router.post("/photos/restore")
+    async def restore(asked: RestoreRequest) -> RestoreAnswer:
+        """Put removed photos back into the index, if this server allows it."""
+        service.adder.check()
+        restored, failed = await service.adder.restore(asked.names)
+        return RestoreAnswer(restored=restored, failed=failed, photos=len(service.collection))
 
     @router.get("/photos/{id}")
     async def photo(id: Annotated[PhotoId, Path()]) -> schemas.PhotoDetails:
@@ -222,6 +243,13 @@ def create_router(service: Service) -> APIRouter:
         """Get an album and some of its photos."""
         return await service.threads.run(service.albums.album, id, offset, limit)
 
+    @router.post("/albums/{id}/name")
+    async def rename(id: ShortId, asked: RenameRequest) -> Album:
+        """Give an album a name, if this server allows it."""
+        if not service.settings.writable:
+            raise WebError(403, "No album can be renamed here: start the server with --writable.")
+        return await service.threads.run(service.albums.rename, id, asked.name)
+
     @router.post("/photos", status_code=202, openapi_extra=_upload("photos", many=True))
     async def add(request: Request) -> schemas.JobStarted:
         """Add photos to the collection, if this server allows it."""
@@ -283,13 +311,15 @@ def _matched(
     seconds: float,
     cached: bool,
 ) -> schemas.MatchAnswer:
-    pairs = found.pairs[found.inliers]
-    ends = np.hstack([found.points_a[pairs[:, 0]], found.points_b[pairs[:, 1]]]).round(1)
+    ends = np.hstack([found.points_a[found.pairs[:, 0]], found.points_b[found.pairs[:, 1]]])
+    lines = ends.astype(np.float64).round(1)
+    others = lines[~found.inliers]
     a, b = map(service.photo_info, photos)
     return schemas.MatchAnswer(
         keypoints=list(found.keypoints),
         matches=len(found.pairs),
-        inliers=ends.astype(np.float64).round(1).tolist(),
+        inliers=lines[found.inliers].tolist(),
+        rejected=others[:: -(-len(others) // _REJECTED) or 1].tolist(),
         same_scene=found.same_scene,
         threshold=found.threshold,
         a=a,

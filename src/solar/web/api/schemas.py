@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from solar.index.ingest import Changes
 from solar.ranking.rerank import METHODS
+from solar.ranking.verdict import Verdict
 from solar.web.settings import LARGEST, THUMBNAIL
 
 KnownOrder = Literal["name", "newest", "oldest"]
@@ -169,6 +170,9 @@ class PhotoDetails(PhotoInfo):
     """All details of one photo."""
 
     bytes: int = Field(description="Size of its file; 0 if it has just been deleted.")
+    exposure: dict[str, str] = Field(
+        {}, description="Lens, focal length, aperture, exposure time and ISO, as far as known."
+    )
     original: str = Field(description="Address of the photo at full size.")
     original_is_file: bool = Field(
         description="Whether that is the file itself; otherwise it is an upright, re-encoded JPEG."
@@ -185,7 +189,9 @@ class PhotoPage(BaseModel):
 class Filter(Asked):
     """Conditions on the photos to find."""
 
-    name_contains: str | None = Field(None, max_length=200)
+    name_contains: str | None = Field(
+        None, max_length=200, description="Words that all occur in the name."
+    )
     label: str | None = Field(None, max_length=500)
     min_score: float | None = Field(None, allow_inf_nan=False)
     min_probability: float | None = Field(
@@ -272,6 +278,11 @@ class HitInfo(PhotoInfo):
         None, description="Probability that it shows the same place, if the model is calibrated."
     )
     moved: int | None = Field(None, description="Ranks gained (+) or lost (-) by re-ranking.")
+    verdict: Verdict | None = Field(
+        None,
+        description="`same`: the same place, confirmed by matching details; `probable`: probably "
+        "the same place; `similar`: similar only. Null if only similarities are known.",
+    )
 
 
 class SearchAnswer(BaseModel):
@@ -283,6 +294,9 @@ class SearchAnswer(BaseModel):
     query: PhotoInfo | None = Field(None, description="Null for a search by text alone.")
     text: str | None = None
     hits: list[HitInfo]
+    likely: int | None = Field(
+        None, description="How many of all results are `same` or `probable`; null if not judged."
+    )
     more: bool = Field(description="Whether a higher offset gives more results.")
     seconds: dict[str, float] = Field(description="Time of `describe` and of each stage.")
 
@@ -326,6 +340,9 @@ class MatchAnswer(BaseModel):
     keypoints: Pair[int] = Field(description="Number of keypoints of A and of B.")
     matches: int = Field(description="Number of matches before geometric verification.")
     inliers: list[list[float]] = Field(description="x and y in A and x and y in B of each inlier.")
+    rejected: list[list[float]] = Field(
+        description="The same of matches that do not fit, at most 100, evenly chosen."
+    )
     same_scene: bool = Field(description="Whether there are at least `threshold` inliers.")
     threshold: int = Field(description="Fewer inliers can occur by chance.")
     a: PhotoInfo
@@ -341,6 +358,7 @@ class MapPoint(BaseModel):
     name: str
     label: str | None = None
     taken: str | None = Field(None, description="Capture time by the camera's clock, if known.")
+    position: list[float] | None = Field(None, description="Latitude and longitude, if known.")
     thumbnail: str
     x: float = Field(ge=0, le=1, description="From left to right.")
     y: float = Field(ge=0, le=1, description="From top to bottom.")

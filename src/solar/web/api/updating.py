@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -21,7 +21,7 @@ from solar.index.ingest import Changes
 from solar.index.sync import relocate, sync
 from solar.storage.catalogued_folder import FolderStorage
 from solar.storage.types import Amendment
-from solar.web.api.schemas import Asked, ChangeCounts, Job, PhotoId
+from solar.web.api.schemas import Asked, ChangeCounts, Failed, Job, PhotoId
 from solar.web.cache import Cache
 from solar.web.guard.thread_pools import Threads
 from solar.web.photos import Collection
@@ -168,6 +168,26 @@ class RemoveAnswer(BaseModel):
     """How many photos were removed; their files stay."""
 
     removed: int
+    photos: int = Field(description="How many are indexed now.")
+
+
+class RemovedPhotos(BaseModel):
+    """Photos that were removed by hand."""
+
+    names: list[str]
+
+
+class RestoreRequest(Asked):
+    """Removed photos to index again."""
+
+    names: list[Annotated[str, Field(max_length=4000)]] = Field(min_length=1, max_length=MOST)
+
+
+class RestoreAnswer(BaseModel):
+    """How many photos are back, and which are not."""
+
+    restored: int
+    failed: list[Failed]
     photos: int = Field(description="How many are indexed now.")
 
 

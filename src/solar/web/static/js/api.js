@@ -6,6 +6,7 @@ import { notify } from "./notice.js";
 const BASE = "api/v1"; // relative: the page may lie below a path of a larger site
 const LONGEST_WAIT = 30;
 const SILENT = "The server does not answer: is it still running?";
+const OFFLINE = "You are offline: try again once you are back online.";
 
 /** A failure with a sentence for the visitor. */
 class ApiError extends Error {
@@ -52,6 +53,36 @@ async function json(path, options) {
   return response.status === 202 ? { ...answer, unfinished: true } : answer;
 }
 
+/**
+ * Sends a form as `post` does; `sent(share)` is called as it goes out, which `fetch` cannot tell.
+ */
+export async function sendForm(path, form, { sent, signal } = {}) {
+  for (;;) {
+    const request = await transfer(path, form, sent, signal);
+    if (request.status >= 200 && request.status < 300) return JSON.parse(request.responseText);
+    const response = new Response(request.responseText, { status: request.status });
+    if (request.status !== 401) throw await failure(response);
+    await askForToken(true);
+  }
+}
+
+function transfer(path, form, sent, signal) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    const stop = () => request.abort();
+    request.open("POST", BASE + path);
+    const token = authorization();
+    if (token) request.setRequestHeader("Authorization", token);
+    request.upload.onprogress = ({ loaded, total }) => sent?.(total ? loaded / total : 0);
+    request.onload = () => resolve(request);
+    request.onerror = () => reject(new ApiError(navigator.onLine ? SILENT : OFFLINE));
+    request.onabort = () => reject(new DOMException("Cancelled.", "AbortError"));
+    request.onloadend = () => signal?.removeEventListener("abort", stop);
+    signal?.addEventListener("abort", stop);
+    request.send(form);
+  });
+}
+
 /** One request; asks for the token where one is wanted, and once more where the server is busy. */
 async function ask(path, options = {}) {
   for (let attempt = 0; ; attempt++) {
@@ -72,26 +103,26 @@ async function ask(path, options = {}) {
 
 async function send(path, { body, accept = "application/json", signal }) {
   const headers = { Accept: accept };
-  const token = sessionStorage.getItem("solar-token");
-  // A header holds bytes; a token may hold any letters.
-  if (token) {
-    headers.Authorization = `Bearer ${String.fromCharCode(...new TextEncoder().encode(token))}`;
-  }
-  const form = body instanceof FormData;
-  if (body && !form) headers["Content-Type"] = "application/json";
+  const token = authorization();
+  if (token) headers.Authorization = token;
+  if (body) headers["Content-Type"] = "application/json";
   try {
     return await fetch(BASE + path, {
       method: body ? "POST" : "GET",
       headers,
-      body: body && !form ? JSON.stringify(body) : body,
+      body: body && JSON.stringify(body),
       signal,
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(
-      navigator.onLine ? SILENT : "You are offline: try again once you are back online.",
-    );
+    throw new ApiError(navigator.onLine ? SILENT : OFFLINE);
   }
+}
+
+function authorization() {
+  const token = sessionStorage.getItem("solar-token");
+  // A header holds bytes; a token may hold any letters.
+  return token && `Bearer ${String.fromCharCode(...new TextEncoder().encode(token))}`;
 }
 
 async function failure(response) {

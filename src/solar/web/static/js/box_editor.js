@@ -32,14 +32,7 @@ export function boxEditor(photo, changed) {
     box = next && boxes.between(next.slice(0, 2), next.slice(2), photo);
     frame.hidden = !box;
     stage.classList.toggle("boxed", Boolean(box));
-    if (!box) return;
-    const [x1, y1, x2, y2] = box;
-    style(frame, {
-      left: `${(100 * x1) / photo.width}%`,
-      top: `${(100 * y1) / photo.height}%`,
-      width: `${(100 * (x2 - x1)) / photo.width}%`,
-      height: `${(100 * (y2 - y1)) / photo.height}%`,
-    });
+    if (box) cover(frame, box);
   }
 
   function settle() {
@@ -57,6 +50,7 @@ export function boxEditor(photo, changed) {
   }
 
   stage.addEventListener("pointerdown", (event) => {
+    if (event.target.closest(".suggested")) return;
     const touch = event.pointerType === "touch";
     const onBox = frame.contains(event.target);
     // A finger that scrolls the page must not draw: it draws only when asked to, or on the box.
@@ -118,10 +112,37 @@ export function boxEditor(photo, changed) {
     say("Box removed.");
   }
 
+  /** Offers boxes, of which one click takes one. */
+  function suggest(offered) {
+    for (const one of stage.querySelectorAll(".suggested")) one.remove();
+    stage.append(
+      ...offered.map((corners, at) => {
+        const take = () => {
+          show(corners);
+          settle();
+        };
+        const text = `Search with part ${at + 1}`;
+        const given = { type: "button", "aria-label": text, title: text, on: { click: take } };
+        return cover(el("button.suggested", given), corners);
+      }),
+    );
+  }
+
+  /** Lays an element over a part of the photo. */
+  function cover(element, [x1, y1, x2, y2]) {
+    return style(element, {
+      left: `${(100 * x1) / photo.width}%`,
+      top: `${(100 * y1) / photo.height}%`,
+      width: `${(100 * (x2 - x1)) / photo.width}%`,
+      height: `${(100 * (y2 - y1)) / photo.height}%`,
+    });
+  }
+
   return {
     element: stage,
     show,
     clear,
+    suggest,
     /** Lets a finger draw, and gives the keyboard a box to move. */
     begin() {
       stage.classList.add("drawing");

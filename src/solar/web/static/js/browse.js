@@ -5,41 +5,49 @@ import { card } from "./card.js";
 import { el } from "./dom.js";
 import { endless } from "./endless.js";
 import { browseQuery, FILTERS } from "./filters/address.js";
+import { facets } from "./filters/facets.js";
 import { filterFields } from "./filters/fields.js";
 import { savedList } from "./filters/saved.js";
 import { shelf } from "./filters/shelf.js";
 import { PHOTOS } from "./filters/sorting.js";
+import { timeline } from "./filters/timeline.js";
 import { createGrid } from "./grid.js";
 import { nothing } from "./notice.js";
 import { field } from "./options.js";
 import { counted } from "./words.js";
 
 const PAGE = 60;
+const MOST = 200; // in one request
 
 /**
- * @param {function(string): {search: string, look?: string}} links Where the photo of an id leads.
+ * @param {{open?: function(string): string, actions?: function(object): object[]}} given Where the
+ *   picture of an id leads, and what can be done with a photo.
  * @param {?{info: object, change: function(object)}} shelving Where filters, order and selection
  *   are wanted: what the server told of itself, and what is called with the parameters of the
  *   address that changed; `show(params)` then begins.
  */
-export function browser(links, shelving = null) {
+export function browser({ open, actions }, shelving = null) {
   const tools =
-    shelving && shelf({ ...shelving, orders: PHOTOS, filter, fold, removed: () => begin(wanted) });
+    shelving &&
+    shelf({ ...shelving, orders: PHOTOS, filter, fold, changed: () => begin(wanted), every: { count: () => known, load } });
   const fields = shelving && filterFields(shelving.change);
   const grid = createGrid("Photos of the collection", (one) => {
-    const made = card(one, links(one.id));
+    const all = actions && (() => [...actions(one), ...(tools?.actions(one) ?? [])]);
+    const made = card(one, { open: open?.(one.id), actions: all });
     return tools ? tools.on(made, one) : made;
   });
   const bar = tools && tools.below(grid.element);
   const total = el("span.soft", { role: "status" });
   const empty = el("div");
   const saved = el("div");
+  const times = el("div");
   const change = shelving?.change ?? begin;
-  const find = field("Find by name", { type: "search", placeholder: "Part of a name" }, (name) =>
+  const find = field("Find by name", { type: "search", placeholder: "Words or a year" }, (name) =>
     change({ name }),
   );
   let wanted = {};
   let loaded = 0;
+  let known = 0; // how many photos there are
   let awaited = false; // whether the first card takes the focus once it is there
 
   const list = endless(async () => {
@@ -48,6 +56,7 @@ export function browser(links, shelving = null) {
     if (asked !== wanted) return true;
     loaded += page.photos.length;
     grid.append(page.photos);
+    known = page.total;
     tools?.paint();
     if (awaited) grid.focus();
     awaited = false;
@@ -55,6 +64,18 @@ export function browser(links, shelving = null) {
     if (!page.total) empty.replaceChildren(nothing(lack(asked)));
     return loaded < page.total && page.photos.length > 0;
   });
+
+  /** Gets all photos that there are. */
+  async function load() {
+    const all = [];
+    while (all.length < known) {
+      const piece = { offset: all.length, limit: MOST };
+      const page = await get(`/photos?${browseQuery(wanted, piece)}`);
+      if (!page.photos.length) break;
+      all.push(...page.photos);
+    }
+    return all;
+  }
 
   function begin(params) {
     wanted = { ...params };
@@ -74,7 +95,7 @@ export function browser(links, shelving = null) {
   find.addEventListener("input", () => (awaited = false));
 
   function unfold(open) {
-    fields.element.hidden = !open;
+    for (const part of [fields.element, fields.advanced]) part.hidden = !open;
     tools.unfolded(open);
   }
 
@@ -92,10 +113,19 @@ export function browser(links, shelving = null) {
 
   let shown = null;
 
+  function showTimes(params) {
+    const drawn = ({ months }) => months.length > 1 && timeline(months, params, change);
+    facets().then(
+      (there) => times.replaceChildren(...[drawn(there)].filter(Boolean)),
+      () => {}, // the list itself says what is wrong
+    );
+  }
+
   /** Shows what the parameters of an address ask for. */
   function show(params) {
     tools.show(params);
     fields.show(params);
+    if (shelving) showTimes(params);
     saved.replaceChildren(...[savedList(shelving.info)].filter(Boolean));
     const input = find.querySelector("input");
     if (input !== document.activeElement) input.value = params.name ?? "";
@@ -113,8 +143,10 @@ export function browser(links, shelving = null) {
       { "aria-label": "The collection" },
       saved,
       el("div.browse-head", {}, el("h2", {}, "The collection"), total, find),
+      times,
       tools && tools.tools,
       fields && fields.element,
+      fields && fields.advanced,
       grid.element,
       empty,
       list.element,

@@ -7,24 +7,25 @@ const APART = 220;
 const INSIDE = 0.15;
 // Half a photo of the map, which the outermost ones need around them.
 const MARGIN = 64;
+// Of the world, from west to east.
+const LEAST = 0.06;
 
-/** How all points fill a window of this size; only what is near what has a meaning, so it may be stretched. */
-export function fitted(points, width, height) {
+/**
+ * How all points fill a window of this size; only what is near what has a meaning, so it may be
+ * stretched, unless they are on a map of the `world`, of which a part is always seen.
+ */
+export function fitted(points, width, height, world = false) {
   const spread = (values, room) => {
     const low = values.reduce((a, b) => Math.min(a, b), Infinity);
-    const range = values.reduce((a, b) => Math.max(a, b), -Infinity) - low;
+    const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
+    const range = Math.max(high - low, world ? LEAST : 0);
     const size = range ? (room - 2 * Math.min(MARGIN, 0.12 * room)) / range : 1;
-    return { size, from: (room - range * size) / 2 - low * size };
+    return { size, from: (own) => room / 2 - ((low + high) / 2) * own };
   };
-  const across = spread(
-    points.map((point) => point.x),
-    width,
-  );
-  const down = spread(
-    points.map((point) => point.y),
-    height,
-  );
-  return { x: across.from, y: down.from, scale: 1, across: across.size, down: down.size };
+  const [across, down] = [spread(points.map(({ x }) => x), width), spread(points.map(({ y }) => y), height)];
+  const least = Math.min(across.size, down.size);
+  const sizes = world ? { across: least, down: least } : { across: across.size, down: down.size };
+  return { x: across.from(sizes.across), y: down.from(sizes.down), scale: 1, ...sizes };
 }
 
 /** The same part of the map in a window of another size, for which `fit` shows all of it. */

@@ -1,89 +1,95 @@
-// A photo in a grid: what it is, how well it fits, and where to go from it.
+// A photo in a grid: what a search says of it, what it is, and what can be done with it.
 
-import { el, icon } from "./dom.js";
+import { button, el } from "./dom.js";
+import { openMenu } from "./menu.js";
 import { opening } from "./viewer/address.js";
-import { evidence } from "./words.js";
+import { counted, VERDICTS } from "./words.js";
 
 const TRUTH = new Map([
-  [true, ["right", "✓", "the same landmark"]],
-  [false, ["wrong", "✗", "another landmark"]],
+  [true, ["right", "✓", "the same landmark by its label"]],
+  [false, ["wrong", "✗", "another landmark by its label"]],
 ]);
-
-const PROBABLE =
-  "Probability that this is the same place; too high where many places look alike. “Same scene” is the surer sign";
-
-const percent = (probability) => `${Math.round(100 * probability)} %`;
 
 /**
  * @param {object} hit A hit of a search, or a photo of the collection.
- * @param {{open?: string, search?: string, look?: string, match?: string, why?: string}} links Where
- *   its parts lead; the picture opens the photo, unless `open` says otherwise.
- * @param {{beside?: string, foot?: HTMLElement}} more A note on the picture, a row at the end.
+ * @param {object} given
+ * @param {?string} given.open Where the picture leads, if it does not open the photo.
+ * @param {function(): object[]} given.actions What can be done: the first is a button of its own,
+ *   the others are in its menu.
+ * @param {?string} given.beside A note on the picture.
+ * @param {boolean} given.truth Whether labels judge the result.
  */
-export function card(hit, links, { beside = null, foot = null } = {}) {
-  const [truth, mark, truthText] = TRUTH.get(hit.same_label) ?? [null, null, null];
-  const ranked = hit.rank !== undefined;
-  const spoken = [
-    ranked && `Rank ${hit.rank}`,
-    ranked && `score ${hit.score.toFixed(3)}`,
-    hit.probability != null && `${percent(hit.probability)} probability of the same place`,
-    hit.moved && `${Math.abs(hit.moved)} ${hit.moved > 0 ? "up" : "down"}`,
-    hit.same_scene != null && (hit.same_scene ? "same scene" : "not verified"),
-    truthText,
-    hit.name,
-  ].filter(Boolean);
+export function card(hit, { open = null, actions = null, beside = null, truth = false } = {}) {
+  const [kind, mark, truthText] = (truth && TRUTH.get(hit.same_label)) || [null, null, null];
+  const spoken = [hit.rank && `Rank ${hit.rank}`, VERDICTS[hit.verdict], truthText, hit.name];
   const picture = el(
     "a.card-main",
     {
-      ...(links.open ? { href: links.open } : opening(hit.id)),
+      ...(open ? { href: open } : opening(hit.id)),
       title: hit.name,
-      "aria-label": spoken.join(", "),
+      "aria-label": spoken.filter(Boolean).join(", "),
       tabindex: "-1",
     },
     thumbnail(hit),
-    ranked && el("span.rank", {}, String(hit.rank)),
-    mark && el("span.truth", { title: `By its label: ${truthText}` }, mark),
-    moveBadge(hit.moved),
-    hit.probability != null &&
-      el("span.probability", { title: PROBABLE }, percent(hit.probability)),
+    mark && el("span.truth", {}, mark),
     beside && el("span.beside", {}, beside),
-  );
-  const line = el(
-    "div.card-line",
-    {},
-    ranked && el("span.score", {}, hit.score.toFixed(3)),
-    hit.same_scene != null && sceneBadge(hit),
-    el(
-      "span.card-links",
-      {},
-      links.match && small(links.match, "match", `Matches with ${hit.name}`),
-      links.why && small(links.why, "why", `Why ${hit.name} is similar`),
-      links.look && small(links.look, "look", `Attention maps of ${hit.name}`),
-      links.search && small(links.search, "search", `Search with ${hit.name}`),
-    ),
   );
   return el(
     "li.card",
-    { "data-id": hit.id, "data-truth": truth },
+    { "data-id": hit.id, "data-truth": kind },
     picture,
-    line,
+    hit.verdict && verdictLine(hit),
     cardName(hit.name),
-    ranked && cardFacts(hit),
-    foot,
+    hit.taken && el("div.card-facts", {}, hit.taken.slice(0, 10)),
+    actions && actionRow(hit, actions),
   );
+}
+
+/** The first action, and a menu with all others. */
+function actionRow(hit, actions) {
+  const [{ text, href, on }] = actions();
+  const given = { tabindex: "-1", "aria-label": `${text} with ${hit.name}` };
+  const first = href
+    ? el("a.card-action", { href, ...given }, text)
+    : button(text, { kind: "card-action", on, ...given });
+  const others = () => actions().slice(1).filter(Boolean);
+  const more = others().length > 0 && button("More", {
+    kind: "card-action",
+    "aria-haspopup": "menu",
+    tabindex: "-1",
+    "aria-label": `More: ${hit.name}`,
+    on: () => openMenu(more, others()),
+  });
+  return el("div.card-actions", {}, first, more);
+}
+
+/** The verdict on a result in words; a click shows what it comes from. */
+export function verdictLine(hit) {
+  return el(
+    "details.verdict",
+    { "data-verdict": hit.verdict },
+    el("summary", { tabindex: "-1" }, VERDICTS[hit.verdict]),
+    el("p", {}, evidence(hit)),
+  );
+}
+
+/** The figures that a verdict comes from. */
+function evidence({ rank, score, probability, inliers, threshold, moved }) {
+  return [
+    rank && `No. ${rank}`,
+    score != null && `similarity ${score.toFixed(3)}`,
+    probability != null && `${Math.round(100 * probability)} % likely the same place`,
+    inliers != null && `${counted(inliers, "matching detail")}, ${threshold} are needed`,
+    moved && `${counted(Math.abs(moved), "place")} ${moved > 0 ? "up" : "down"} by checking details`,
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 /** A name whose beginning gives way where there is little room, as its end tells more. */
 function cardName(name) {
   const text = name.split("/").slice(-2).join("/");
   return el("div.card-name", { title: name }, el("bdi", { dir: "ltr" }, text));
-}
-
-/** When and where a photo was taken; nothing where nobody knows. */
-function cardFacts({ taken, position, camera }) {
-  const place = position?.map((degrees) => degrees.toFixed(4)).join(", ");
-  const text = [taken?.slice(0, 10), place].filter(Boolean).join(" · ");
-  return text ? el("div.card-facts", { title: camera ?? text }, text) : null;
 }
 
 export function thumbnail(photo) {
@@ -96,21 +102,4 @@ export function thumbnail(photo) {
   });
   image.addEventListener("error", () => image.closest(".card")?.classList.add("gone"));
   return image;
-}
-
-/** What verification says of a result, with the counts as its title. */
-export function sceneBadge({ same_scene: same, inliers, threshold }) {
-  const title = evidence(inliers, threshold);
-  return el("span.scene", { title, "data-same": String(same) }, same ? "◆ same scene" : "not verified");
-}
-
-/** "▲ 3" for three ranks up, "▼ 2" for two down, nothing where nothing moved. */
-function moveBadge(moved) {
-  if (!moved) return null;
-  const up = moved > 0;
-  return el(up ? "span.moved.up" : "span.moved.down", {}, `${up ? "▲" : "▼"} ${Math.abs(moved)}`);
-}
-
-function small(href, symbol, text) {
-  return el("a.card-link", { href, title: text, "aria-label": text, tabindex: "-1" }, icon(symbol));
 }

@@ -3,10 +3,7 @@
 
 /** Linear interpolation in a table of points. */
 function interpolate(x, xs, ys) {
-  const at = Math.max(
-    1,
-    xs.findIndex((one) => one >= x),
-  );
+  const at = Math.max(1, xs.findIndex((one) => one >= x));
   const part = (x - xs[at - 1]) / (xs[at] - xs[at - 1]);
   return ys[at - 1] + part * (ys[at] - ys[at - 1]);
 }
@@ -40,7 +37,4 @@ export const EMBER = Array.from({ length: 256 }, (_, step) => {
 export const ember = (level) => `rgb(${EMBER[Math.round(255 * level)].join(" ")})`;
 
 /** The colours of evidence for and against a match, [r, g, b]. */
-export const [FOR, AGAINST] = [
-  [255, 138, 0],
-  [38, 110, 255],
-];
+export const [FOR, AGAINST] = [[255, 138, 0], [38, 110, 255]];

@@ -20,10 +20,7 @@ export function csv(rows) {
 export async function copy(text) {
   // Browsers have a clipboard only for pages that come encrypted or from this machine.
   if (navigator.clipboard) {
-    return navigator.clipboard.writeText(text).then(
-      () => true,
-      () => false,
-    );
+    return navigator.clipboard.writeText(text).then(() => true, () => false);
   }
   const before = document.activeElement;
   const area = el("textarea.unseen", { "aria-hidden": "true", tabindex: "-1" });

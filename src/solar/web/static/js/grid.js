@@ -27,9 +27,9 @@ export function createGrid(label, make, between = () => null) {
   }
 
   function reach(card) {
-    for (const part of focused?.querySelectorAll("a, button") ?? []) part.tabIndex = -1;
+    for (const part of focused?.querySelectorAll("a, button, summary") ?? []) part.tabIndex = -1;
     focused = card ?? null;
-    for (const part of focused?.querySelectorAll("a, button") ?? []) part.tabIndex = 0;
+    for (const part of focused?.querySelectorAll("a, button, summary") ?? []) part.tabIndex = 0;
   }
 
   /** The card above (-1) or below (1), in the same column or the one closest to it. */
@@ -73,6 +73,20 @@ export function createGrid(label, make, between = () => null) {
       if (typing) focused?.querySelector("a").focus({ preventScroll: true });
       for (const one of cards()) slide(one, before.get(one.dataset.id), before.size > 0);
     },
+    /** Shows what has become known of items without moving any. */
+    update(items) {
+      const now = new Map(items.map((item) => [item.id, item]));
+      for (const one of cards()) {
+        const item = now.get(one.dataset.id);
+        const held = one.contains(document.activeElement);
+        if (!item || held) continue;
+        one.replaceWith(make(item));
+      }
+      reach(cards().find((one) => one.contains(document.activeElement)) ?? cards()[0]);
+    },
+    /** Whether items are in another order than the cards. */
+    differs: (items) =>
+      items.map(({ id }) => id).join() !== cards().map((one) => one.dataset.id).join(),
     append(items) {
       list.append(...made(items));
       if (!focused) reach(cards()[0]);

@@ -5,7 +5,7 @@ import { address, parse } from "./route.js";
 import { count } from "./words.js";
 
 // Views that show a whole collection, so that another has them, too.
-const WHOLE = new Set(["search", "explore", "albums", "duplicates", "compare", "add"]);
+const WHOLE = new Set(["search", "map", "albums", "duplicates", "compare", "add"]);
 const STAYS = new Set(["text", "rerank", "sort", "set"]);
 
 /** Shows which index this is behind `brand`, and lets visitors go to another of `info.indexes`. */

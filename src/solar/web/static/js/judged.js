@@ -1,13 +1,10 @@
-// Results that the visitor ticked or crossed, and the bar that searches again with them.
+// Results that the visitor wants more or less of, and the bar that searches again with them.
 
 import { button, el, set } from "./dom.js";
 import { notify, say } from "./notice.js";
 
 const MOST = 50;
-const KINDS = {
-  like: ["tick", "Right", "more like it"],
-  unlike: ["close", "Wrong", "less like it"],
-};
+const KINDS = { like: ["add", "More like this"], unlike: ["less", "Less like this"] };
 // Marks that were not searched with yet, for those who look at a photo and come back.
 const pending = new Map();
 
@@ -56,22 +53,26 @@ export function judged(list, search, allowed) {
 
   function paint() {
     const { like, unlike } = marks;
-    const parts = [like.size && `${like.size} ticked`, unlike.size && `${unlike.size} crossed`];
+    const parts = [like.size && `more like ${like.size}`, unlike.size && `less like ${unlike.size}`];
     text.textContent = parts.filter(Boolean).join(", ");
     bar.hidden = !like.size && !unlike.size;
     set(again, "aria-disabled", changed() ? null : "true");
-    for (const one of list.querySelectorAll("[data-kind]")) press(one);
+    for (const one of list.querySelectorAll(":scope > .card")) mark(one);
   }
 
-  const press = (one) =>
-    one.setAttribute("aria-pressed", String(marks[one.dataset.kind].has(one.dataset.photo)));
+  /** Says on a card what it is marked with. */
+  function mark(card) {
+    const kind = Object.keys(KINDS).find((one) => marks[one].has(card.dataset.id));
+    set(card, "data-judged", kind ? KINDS[kind][1] : null);
+    return card;
+  }
 
   function toggle(id, kind) {
     if (!allowed) return;
     const [mine, other] = kind === "like" ? [marks.like, marks.unlike] : [marks.unlike, marks.like];
     if (!mine.delete(id)) {
       if (mine.size >= MOST) {
-        notify(`At most ${MOST} photos can be ${kind === "like" ? "ticked" : "crossed"}.`, "bad");
+        notify(`At most ${MOST} photos can be marked so.`, "bad");
         return;
       }
       mine.add(id);
@@ -102,24 +103,11 @@ export function judged(list, search, allowed) {
       }
       paint();
     },
-    /** The tick and the cross of a result, and what else there is to do with it. */
-    row(hit, ...more) {
-      const kinds = allowed ? Object.entries(KINDS) : [];
-      const buttons = kinds.map(([kind, [symbol, word, effect]]) => {
-        const one = button("", {
-          kind: "judge-button",
-          symbol,
-          title: `${word}: ${effect}`,
-          "aria-label": `${word}: ${hit.name}`,
-          "data-kind": kind,
-          "data-photo": hit.id,
-          tabindex: "-1",
-          on: () => toggle(hit.id, kind),
-        });
-        press(one);
-        return one;
-      });
-      return el("div.judge", {}, ...buttons, ...more);
-    },
+    on: mark,
+    /** What a menu offers for a photo. */
+    actions: (id) =>
+      (allowed ? Object.entries(KINDS) : []).map(([kind, [symbol, text]]) => ({
+        ...{ text, symbol, pressed: marks[kind].has(id), on: () => toggle(id, kind) },
+      })),
   };
 }

@@ -1,6 +1,13 @@
 // The keyboard: what each key does, and the dialog that tells.
 
 import { button, el } from "./dom.js";
+import { VERDICTS } from "./words.js";
+
+const LEGEND = [
+  ["same", "The details of both photos match: this is confirmed."],
+  ["probable", "Very similar, but not enough details match to confirm it."],
+  ["similar", "It looks alike; nothing says that it is the same place."],
+];
 
 const HELP = {
   Everywhere: [
@@ -9,7 +16,7 @@ const HELP = {
     ["/", "Find photos by name"],
     ["t", "Search by text, if the model supports it"],
     ["c", "Compare two search settings"],
-    ["e", "Explore the map"],
+    ["e", "The map"],
     ["g", "Albums, if there are any"],
     ["d", "Review duplicates, if there is a report; that view lists its own keys"],
     ["l", "Attention maps of the query, or of the focused photo"],
@@ -18,15 +25,15 @@ const HELP = {
     ["← ↑ ↓ →", "Move between cards"],
     ["Enter", "Open the photo"],
     ["q", "Search with the photo"],
-    ["w", "Why it is similar to the query"],
-    ["m", "Show its keypoint matches with the query"],
-    ["+ -", "Mark it with a tick or a cross"],
-    ["s", "Search again with the ticked and crossed photos"],
-    ["a", "Add it to the query"],
+    ["w", "What looks alike in it and the query"],
+    ["m", "Its matching details with the query"],
+    ["+ -", "More like this, less like this"],
+    ["s", "Search again with those"],
+    ["a", "Add it to this search"],
     ["f", "Go to the filters"],
     ["x", "Select or deselect it"],
     ["X", "Select all from the last selected photo to this one"],
-    ["*", "Select all photos shown; Esc clears the selection"],
+    ["*", "Select all photos; Esc clears the selection"],
     ["S", "Save the search, copy its link, or open a saved search"],
     ["b", "Draw a box on the query: arrows move it, Shift and arrows resize it, Delete removes it"],
   ],
@@ -35,17 +42,17 @@ const HELP = {
     ["+ -", "Zoom in or out"],
     ["0 1", "Whole photo, or original pixels"],
     ["Shift ← →", "Pan; also with ↑ and ↓"],
-    ["q w m l", "Search with it, why, match, attention maps"],
+    ["q w m l", "Search with it, what looks alike, matching details, attention map"],
     ["o d", "Open or download the original"],
     ["i", "Show or hide the photo details"],
   ],
-  "Look, Why, Explore": [
-    ["← ↑ ↓ →", "Look: move the star. Why: move the region. Explore: ↓ goes to the map, then all go to the next photo"],
-    ["4 5", "Look: choose the layer"],
-    ["+ - 0", "Explore: zoom in, zoom out, show the whole map"],
-    ["Space v b", "Explore: select the photo, all in view, or all in a box"],
-    ["Shift ← →", "Explore: select photos on the way; also with ↑ and ↓; Esc selects none"],
-    ["Enter q", "Explore: open the photo, or search with it"],
+  "Attention map, what looks alike, map": [
+    ["← ↑ ↓ →", "Move the star or the region. Map: ↓ goes to the map, then all go to the next photo"],
+    ["4 5", "Choose the layer"],
+    ["+ - 0", "Map: zoom in, zoom out, show the whole map"],
+    ["Space v b", "Map: select the photo, all in view, or all in a box"],
+    ["Shift ← →", "Map: select photos on the way; also with ↑ and ↓; Esc selects none"],
+    ["Enter q", "Map: open the photo, or search with it"],
   ],
 };
 
@@ -61,7 +68,7 @@ const isTyping = (target) =>
 export function watchKeys(action) {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (document.querySelector("dialog[open]")) return;
+    if (document.querySelector("dialog[open], .menu")) return;
     if (isTyping(event.target)) {
       if (event.key === "Escape") event.target.blur();
       // Who has typed what to find goes on to what was found.
@@ -90,7 +97,20 @@ export function help() {
   const dialog = el(
     "dialog.help",
     { "aria-labelledby": "help-title", tabindex: "-1" },
-    el("h2", { id: "help-title" }, "Keyboard"),
+    el("h2", { id: "help-title" }, "Help"),
+    el(
+      "dl.legend-words",
+      {},
+      ...LEGEND.map(([verdict, text]) =>
+        el(
+          "div",
+          { "data-verdict": verdict },
+          el("dt.verdict-words", {}, VERDICTS[verdict]),
+          el("dd", {}, text),
+        ),
+      ),
+    ),
+    el("h2", {}, "Keyboard"),
     el("div.help-groups", {}, ...groups),
     el(
       "p.soft",

@@ -4,11 +4,12 @@ import { get } from "./api.js";
 import { el, icon } from "./dom.js";
 import { indexSwitch } from "./indexes.js";
 import { help, watchKeys } from "./keys.js";
+import { openMenu } from "./menu.js";
 import { notify, problem, watchConnection } from "./notice.js";
 import { MOST, written } from "./parts.js";
 import * as route from "./route.js";
 import { themeButton } from "./theme.js";
-import { upload, watchIncoming } from "./upload.js";
+import { uploadAll, watchIncoming } from "./upload.js";
 import { apart, searchWith } from "./viewer/address.js";
 import { photoViewer } from "./viewer/viewer.js";
 import { add } from "./views/add.js";
@@ -18,11 +19,12 @@ import { duplicates } from "./views/duplicates.js";
 import { explore } from "./views/explore.js";
 import { look } from "./views/look.js";
 import { match } from "./views/match.js";
+import { removed } from "./views/removed.js";
 import { search } from "./views/search.js";
 import { why } from "./views/why.js";
 import { count } from "./words.js";
 
-const VIEWS = { search, look, compare, match, why, explore, albums, duplicates, add };
+const VIEWS = { search, look, compare, match, why, map: explore, albums, duplicates, add, removed };
 const main = document.getElementById("main");
 // What views share: what the server told, and the photo that was last searched with.
 const shared = { info: null, query: null, box: null };
@@ -35,6 +37,8 @@ async function begin() {
   watchConnection();
   themeButton(document.getElementById("theme"), () => view?.recolour?.());
   document.getElementById("help").addEventListener("click", help);
+  const advanced = document.getElementById("advanced");
+  advanced.addEventListener("click", () => openMenu(advanced, advancedViews()));
   document.getElementById("skip").addEventListener("click", skip);
   await learn();
 }
@@ -70,7 +74,7 @@ function show(place) {
     showView(wanted.below, wanted.base);
     if (shownBase !== wanted.base) return; // the view has gone on to another place
   }
-  viewer.show(wanted, view.order?.());
+  viewer.show(wanted, view);
   if (!wanted.photo) entitle();
 }
 
@@ -109,29 +113,45 @@ function settleAt(y) {
 }
 
 function tabs(current) {
-  const { info, query } = shared;
+  const { features, settings } = shared.info;
   const all = [
-    ["search", "Search", "search", "#/"],
-    ["look", "Look", "look", route.address("look", query ? [query] : [])],
-    ["compare", "Compare", "compare", route.address("compare", [], { q: query })],
-    info.features.map && ["explore", "Explore", "explore", "#/explore"],
-    info.features.albums && ["albums", "Albums", "albums", "#/albums"],
-    info.features.duplicates && ["duplicates", "Duplicates", "duplicates", "#/duplicates"],
-    info.settings.writable && ["add", "Add", "add", "#/add"],
+    ["search", "Search", "#/"],
+    features.albums && ["albums", "Albums", "#/albums"],
+    features.duplicates && ["duplicates", "Duplicates", "#/duplicates"],
+    features.map && ["map", "Map", "#/map"],
+    settings.writable && ["add", "Add", "#/add"],
   ].filter(Boolean);
   document
     .getElementById("tabs")
     .replaceChildren(
-      ...all.map(([name, text, symbol, href]) =>
+      ...all.map(([name, text, href]) =>
         el(
           "a.tab",
           { href, "aria-current": name === current ? "page" : null },
-          icon(symbol),
+          icon(name),
           el("span", {}, text),
         ),
       ),
     );
 }
+
+/** What those want who know the models. */
+function advancedViews() {
+  const { info, query } = shared;
+  return [
+    { text: "Look: attention maps", symbol: "look", href: lookAddress() },
+    {
+      text: "Compare two settings",
+      symbol: "compare",
+      href: route.address("compare", [], { q: query }),
+    },
+    ...(info.settings.writable
+      ? [{ text: "Removed photos", symbol: "undo", href: "#/removed" }]
+      : []),
+  ];
+}
+
+const lookAddress = () => route.address("look", shared.query ? [shared.query] : []);
 
 /** Photos from outside go to the view if it wants them, or else are searched with. */
 async function receive(files) {
@@ -139,18 +159,15 @@ async function receive(files) {
     view.takeFiles(files);
     return;
   }
-  document.body.classList.add("sending");
   const most = view.takePhoto ? 1 : MOST;
   if (files.length > most) notify(`${files.length - most} of ${files.length} photos are left out.`);
   try {
-    const photos = [];
-    for (const file of files.slice(0, most)) photos.push(await upload(file, shared.info));
+    const photos = await uploadAll(files.slice(0, most), shared.info);
+    if (!photos.length) return;
     if (view.takePhoto) view.takePhoto(photos[0]);
     else route.go(route.address("search", [], written(photos.map(({ id }) => ({ id, box: null })))));
   } catch (error) {
     notify(error.message, "bad");
-  } finally {
-    document.body.classList.remove("sending");
   }
 }
 shared.receive = receive;
@@ -160,11 +177,11 @@ function keyAction(key) {
     "?": help,
     Escape: route.back,
     c: () => route.go(route.address("compare", [], { q: shared.query })),
-    e: () => route.go("#/explore"),
+    e: () => shared.info.features.map && route.go("#/map"),
     g: () => shared.info.features.albums && route.go("#/albums"),
     d: () => shared.info.features.duplicates && route.go("#/duplicates"),
     q: searchWithCard,
-    l: () => shared.query && route.go(route.address("look", [shared.query])),
+    l: () => shared.query && route.go(lookAddress()),
   };
   return view.keys?.[key] ?? everywhere[key];
 }

@@ -1,6 +1,7 @@
 // Draws the map: dots, and photos over them, as many as there is room for.
 
 import { toScreen } from "./camera.js";
+import { drawWorld } from "./map/world.js";
 
 const MOST_PICTURES = 120;
 const MARK = 3;
@@ -37,7 +38,7 @@ export function pictured(camera, seen, size) {
 
 /**
  * @param {HTMLCanvasElement} canvas
- * @param {object} scene camera, points (those seen), shown (a set of those that are photos), size of
+ * @param {object} scene world (whether it is a map of it), camera, points (those seen), shown (a set of those that are photos), size of
  *   photos, picture(id), chosen, selected (a set), colours, colourOf(point), band (x1, y1, x2, y2).
  */
 export function drawMap(canvas, scene) {
@@ -46,6 +47,7 @@ export function drawMap(canvas, scene) {
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, canvas.width, canvas.height);
+  if (scene.world) drawWorld(context, camera, colours.ink);
   const radius = Math.min(6, Math.max(1.5, 60 / Math.sqrt(points.length)));
   const imageOf = (point) => (shown.has(point) ? picture(point.id) : null);
   const photos = [];

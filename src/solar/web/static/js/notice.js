@@ -2,13 +2,28 @@
 
 import { button, el, icon } from "./dom.js";
 
-const STAYS = 5000;
+const STAYS = 6000;
+const STAYS_TO_ACT = 15_000;
 
-/** Shows a sentence for a while. */
-export function notify(sentence, kind = "") {
-  const toast = el("div.toast", { "data-kind": kind }, sentence);
-  document.getElementById("toasts").append(toast);
-  setTimeout(() => toast.remove(), STAYS);
+/** Shows a sentence for a while, perhaps with something to do; one that is there is not repeated. */
+export function notify(sentence, kind = "", action = null) {
+  const toasts = document.getElementById("toasts");
+  for (const one of toasts.children) if (one.dataset.said === sentence) one.remove();
+  const act = () => {
+    toast.remove();
+    action.on();
+  };
+  const toast = el(
+    "div.toast",
+    { "data-kind": kind, "data-said": sentence },
+    sentence,
+    action && button(action.text, { on: act }),
+  );
+  toasts.append(toast);
+  if (toasts.children.length > 3) toasts.firstChild.remove();
+  // What is waited for goes when it is done.
+  if (kind !== "waiting") setTimeout(() => toast.remove(), action ? STAYS_TO_ACT : STAYS);
+  return toast;
 }
 
 /** Says a sentence to those who listen to the page. */

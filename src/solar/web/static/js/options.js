@@ -61,7 +61,11 @@ export function field(text, given, changed, ready = () => true) {
   let pause = 0;
   let told = given.value ?? "";
   const tell = () => {
-    const value = input.value.trim();
+    const { value: typed, min, max } = input;
+    // A number beyond the limits becomes the nearest one inside: 150 percent is 100.
+    const inside = () => String(Math.min(Math.max(Number(typed), Number(min)), Number(max)));
+    const value = input.type === "number" && typed && min && max ? inside() : typed.trim();
+    if (value !== typed) input.value = value;
     if (value !== told) changed((told = value));
   };
   const input = el("input", {

@@ -5,11 +5,11 @@ import { el, icon } from "./dom.js";
 import { filePicker } from "./upload.js";
 
 /**
- * @param {{title: string, text: string, links: function, take: function(File[]), more?: Node,
+ * @param {{title: string, text: string, open?: function, actions?: function, take: function(File[]), more?: Node,
  *   shelving?: object}} given
  */
-export function picker({ title, text, links, take, more = null, shelving = null }) {
-  const photos = browser(links, shelving);
+export function picker({ title, text, open, actions, take, more = null, shelving = null }) {
+  const photos = browser({ open, actions }, shelving);
   const zone = el(
     "section.dropzone",
     { "aria-label": title },

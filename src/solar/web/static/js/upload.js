@@ -1,20 +1,54 @@
 // Photos from outside: picked, dropped or pasted.
 
-import { post } from "./api.js";
+import { isAbort, sendForm } from "./api.js";
 import { button, el } from "./dom.js";
-import { bytes } from "./words.js";
+import { notify } from "./notice.js";
+import { bytes, counted } from "./words.js";
 
-/** Sends a photo to search with, and gives what the server knows of it. */
-export async function upload(file, info) {
+/** Sends a photo to search with, and gives what the server knows of it; `options` of `sendForm`. */
+export async function upload(file, info, options) {
   const most = info.settings.max_upload_bytes;
   if (file.size > most) {
-    throw new Error(
-      `${file.name} has ${bytes(file.size)}, but the limit is ${bytes(most)}.`,
-    );
+    throw new Error(`${file.name} has ${bytes(file.size)}, but the limit is ${bytes(most)}.`);
   }
   const form = new FormData();
   form.append("photo", file, file.name || "pasted.png");
-  return post("/queries", form);
+  try {
+    return await sendForm("/queries", form, options);
+  } catch (error) {
+    if (!isAbort(error)) error.message = named(file, error.message);
+    throw error;
+  }
+}
+
+/** A failure with the name of its file. */
+const named = ({ name }, sentence) => (!name || sentence.includes(name) ? sentence : `${name}: ${sentence}`);
+
+/**
+ * Sends photos to search with behind a notice that shows how far it is, and can stop it.
+ * @returns {Promise<object[]>} What the server knows of each; nothing once it was stopped.
+ */
+export async function uploadAll(files, info) {
+  const control = new AbortController();
+  const bar = el("progress", { max: String(files.length), value: "0", "aria-label": "Progress" });
+  const toast = notify(`Sending ${counted(files.length, "photo")}…`, "waiting", {
+    text: "Cancel",
+    on: () => control.abort(),
+  });
+  toast.append(bar);
+  const photos = [];
+  try {
+    for (const file of files) {
+      const sent = (share) => (bar.value = photos.length + share);
+      photos.push(await upload(file, info, { sent, signal: control.signal }));
+    }
+    return photos;
+  } catch (error) {
+    if (!isAbort(error)) throw error;
+    return [];
+  } finally {
+    toast.remove();
+  }
 }
 
 /** A button that lets the visitor choose photos of the machine. */

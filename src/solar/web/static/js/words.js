@@ -19,10 +19,15 @@ export function bytes(size) {
   return size < 2 ** 20 ? `${Math.ceil(size / 2 ** 10)} KiB` : `${+(size / 2 ** 20).toFixed(1)} MiB`;
 }
 
-/** What verification says of two photos, and the counts that it says it by. */
-export const verdict = (same) => (same ? "Likely the same scene" : "Not verified as the same scene");
-export const evidence = (inliers, threshold) =>
-  `${counted(inliers, "point")} fit one geometry, threshold ${threshold}`;
+/** What a search says of a result, in words. */
+export const VERDICTS = {
+  same: "Same place",
+  probable: "Probably the same place",
+  similar: "Similar only",
+};
+
+/** What matching details say of two photos. */
+export const confirmed = (same) => (same ? "Same place" : "Not confirmed");
 
 /** The last part of a path. */
 export const shortName = (name) => name.split("/").at(-1);

@@ -1,15 +1,9 @@
-// An album in the list: its cover, some more of its photos, how many it has and how well they agree.
+// An album in the list: its cover, some more of its photos, its name and how many it has.
 
 import { thumbnail } from "../card.js";
 import { el } from "../dom.js";
 import * as route from "../route.js";
 import { counted } from "../words.js";
-
-const AGREEMENT = "The share of the other photos of the album that a photo matches, on average";
-
-/** How well the photos of an album agree. */
-export const agreementOf = ({ agreement }) =>
-  el("span.album-agreement", { title: AGREEMENT }, `agreement ${Math.round(100 * agreement)} %`);
 
 /** A card that opens an album. */
 export function cover(album) {
@@ -22,13 +16,13 @@ export function cover(album) {
       "a.album-cover",
       {
         href: route.address("albums", [album.id]),
-        "aria-label": `Album of ${facts}, with ${first.name}`,
+        "aria-label": `${album.name}, ${facts}`,
         tabindex: "-1",
       },
       el("span.album-first", {}, picture(first)),
       more.length > 0 && el("span.album-strip", {}, ...more.map(picture)),
     ),
-    el("div.album-facts", {}, el("b", {}, facts), agreementOf(album)),
+    el("div.album-facts", {}, el("b", {}, album.name), facts),
   );
 }
 

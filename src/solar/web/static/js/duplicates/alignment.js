@@ -1,10 +1,6 @@
 // One photo laid over another, by a homography in parts of their sizes, 0 to 1.
 
-const IDENTITY = [
-  [1, 0, 0],
-  [0, 1, 0],
-  [0, 0, 1],
-];
+const IDENTITY = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
 
 /** A pair with the photo that comes first in its group as a, which is shown on the left. */
 export function ordered(pair) {

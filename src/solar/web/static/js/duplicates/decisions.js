@@ -1,7 +1,10 @@
 // What somebody decides about groups of duplicates. It stays in this browser; no photo is touched.
 //
-// A decision is `{ keep: [photo, …], apart: [pair, …] }`, by number inside the group: the photos
-// to keep, and the pairs that are no duplicates of each other.
+// A decision is `{ keep: [photo, …], apart: [pair, …], done }`, by number inside the group: the
+// photos to keep, the pairs that are no duplicates of each other, and whether it was confirmed.
+
+// How many steps can be taken back.
+const STEPS = 200;
 
 /** What the report suggests for a group; nothing goes where `keep` is null: it is open. */
 export const suggestion = (group) => ({
@@ -45,13 +48,14 @@ export const dissolved = (group, { apart }) => apart.length === group.pairs.leng
  */
 export function decisionStore(name, failed) {
   const key = `solar-duplicates:${name}`;
-  const steps = [];
+  let steps = [];
   let all = {};
   let broken = false;
 
   function read() {
     try {
       all = JSON.parse(localStorage.getItem(key)) ?? all;
+      steps = JSON.parse(sessionStorage.getItem(key)) ?? steps;
     } catch {
       // What another page left there, or a browser that keeps nothing: begin with what we have.
     }
@@ -60,6 +64,7 @@ export function decisionStore(name, failed) {
   function write() {
     try {
       localStorage.setItem(key, JSON.stringify(all));
+      sessionStorage.setItem(key, JSON.stringify(steps));
     } catch {
       if (!broken) failed("This browser does not save decisions: export them before you leave.");
       broken = true;
@@ -67,22 +72,27 @@ export function decisionStore(name, failed) {
   }
 
   function put(id, decision) {
-    read(); // another tab may have decided something meanwhile
     if (decision) all[id] = decision;
     else delete all[id];
     write();
   }
 
+  const get = (id) => (Object.hasOwn(all, id) ? all[id] : null);
+
   read();
   return {
     /** The decision on a group, or null. */
-    get: (id) => (Object.hasOwn(all, id) ? all[id] : null),
+    get,
+    /** Whether the decision on a group was confirmed. */
+    decided: (id) => Boolean(get(id)?.done),
     decide(id, decision) {
-      steps.push([id, all[id]]);
+      read();
+      steps = [...steps, [id, get(id)]].slice(-STEPS);
       put(id, decision);
     },
     /** Takes the last decision back, and gives the group that it was about, or null. */
     undo() {
+      read(); // another tab may have decided something meanwhile
       const step = steps.pop();
       if (!step) return null;
       put(...step);

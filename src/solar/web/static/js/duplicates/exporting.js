@@ -17,7 +17,7 @@ const FORMS = {
 /** Opens a dialog to export the decisions in `store` about the groups of `source`. */
 export function exportDialog(source, store) {
   const { name, groups } = source.overview;
-  const decided = groups.filter(([, id]) => store.get(id)).length;
+  const decided = groups.filter(([, id]) => store.decided(id)).length;
   let every = false;
   const told = el("p.soft", { role: "status" });
   const write = async (form) => {
@@ -68,7 +68,7 @@ export function exportDialog(source, store) {
 /** The groups to export, each with its number, its decision and what becomes of its photos. */
 async function gather(source, store, every, progress) {
   const { groups } = source.overview;
-  const wanted = groups.map(([, id]) => every || Boolean(store.get(id)));
+  const wanted = groups.map(([, id]) => every || store.decided(id));
   const found = [];
   for (let offset = 0; offset < groups.length; offset += AT_ONCE) {
     if (!wanted.slice(offset, offset + AT_ONCE).some(Boolean)) continue;
@@ -76,8 +76,8 @@ async function gather(source, store, every, progress) {
     const page = await source.page(offset, AT_ONCE);
     page.forEach((group, at) => {
       if (!wanted[offset + at]) return;
-      const decision = store.get(group.id) ?? suggestion(group);
-      const decided = Boolean(store.get(group.id));
+      const decided = store.decided(group.id);
+      const decision = decided ? store.get(group.id) : suggestion(group);
       const becomes = outcome(group, decision);
       found.push({ number: offset + at + 1, group, decision, decided, becomes });
     });

@@ -9,7 +9,23 @@ import { decisionStore, dissolved, outcome, suggestion } from "./decisions.js";
 import { exportDialog } from "./exporting.js";
 import { pairStage } from "./pair_stage.js";
 
-const NAMES = { exact: "Exact", copy: "Copy", crop: "Crop", burst: "Burst", place: "Place" };
+const NAMES = {
+  exact: "Identical files",
+  copy: "Copies",
+  crop: "Crops",
+  burst: "Near-identical views",
+  place: "Same place",
+};
+const PAIRS = {
+  exact: "Identical files",
+  copy: "A copy",
+  crop: "A crop",
+  burst: "Near-identical view",
+  place: "Same place",
+};
+// Of photos of one place nothing need go: they are shown to those who ask.
+const NEEDS = (kind) => kind !== "place";
+const ALL = "all";
 const STATES = { keep: "Keep", remove: "Remove", apart: "Stays" };
 const HINTS = [
   ["↓ ↑", "group"],
@@ -25,8 +41,8 @@ const HINTS = [
 ];
 // Keys that belong to what has the focus.
 const OWN = [
-  ["input[type=range]", ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]],
-  ["button, a, summary", ["Enter"]],
+  ["input[type=range]", ["ArrowLeft", "ArrowRight"]],
+  [":is(button, a, summary):focus-visible", ["Enter"]],
 ];
 
 /**
@@ -40,6 +56,7 @@ export function review(root, source, went = () => {}, address = () => null) {
   const { groups } = source.overview;
   const store = decisionStore(source.overview.name, (sentence) => notify(sentence, "bad"));
   const place = { kind: "", group: 0 };
+  const some = groups.some(([kind]) => NEEDS(kind));
   let list = [];
   let shown = null;
   let pair = 0;
@@ -54,7 +71,12 @@ export function review(root, source, went = () => {}, address = () => null) {
     type: "number",
     min: "1",
     inputmode: "numeric",
-    on: { change: () => go(Number(number.value) - 1) },
+    on: {
+      change() {
+        go(Number(number.value) - 1);
+        number.blur(); // the keys are those of the view again
+      },
+    },
   });
   const total = el("span.facts");
   const apart = button("Not a duplicate", { symbol: "close", title: "n", on: toggleApart });
@@ -98,7 +120,7 @@ export function review(root, source, went = () => {}, address = () => null) {
       {},
       el("h1.view-title", {}, "Duplicates"),
       progress,
-      chooser("Kind", kinds(), "", (kind) => start({ kind })),
+      kindChooser(),
       el("label.field.dup-at", {}, el("span", {}, "Group"), el("div.row", {}, number, total)),
       el(
         "div.row",
@@ -118,21 +140,41 @@ export function review(root, source, went = () => {}, address = () => null) {
 
   function kinds() {
     const names = Object.keys(NAMES).filter((kind) => groups.some(([own]) => own === kind));
-    const many = (kind) => count(groups.filter(([own]) => !kind || own === kind).length);
+    const named = (kind, name) => [kind, `${name} (${count(groups.filter(among(kind)).length)})`];
     return [
-      ["", `All (${many("")})`],
-      ...names.map((kind) => [kind, `${NAMES[kind]} (${many(kind)})`]),
-    ];
+      some && named("", "To decide"),
+      ...names.map((kind) => named(kind, NAMES[kind])),
+      named(ALL, "All"),
+    ].filter(Boolean);
+  }
+
+  /** A list of kinds; a mouse that has chosen one leaves it, as its letters are keys of the view. */
+  function kindChooser() {
+    let pointed = false;
+    const made = chooser("Kind", kinds(), "", (kind) => {
+      start({ kind });
+      if (pointed) document.activeElement.blur();
+      pointed = false;
+    });
+    made.addEventListener("pointerdown", () => (pointed = true));
+    return made;
+  }
+
+  /** Whether a group is shown for a choice of kinds. */
+  function among(kind) {
+    if (kind === ALL) return () => true;
+    return kind ? ([own]) => own === kind : ([own]) => NEEDS(own);
   }
 
   const at = () => list.indexOf(place.group);
 
   /** Begins with a kind at a group, counted from 1, or at the first that is not decided. */
   function start({ kind = "", group = 0 }) {
-    place.kind = groups.some(([own]) => own === kind) ? kind : "";
+    const known = kind === ALL || (kind ? groups.some(([own]) => own === kind) : some);
+    place.kind = known ? kind : some ? "" : ALL;
     element.querySelector("select").value = place.kind;
-    list = groups.flatMap(([own], all) => (!place.kind || own === place.kind ? [all] : []));
-    const open = list.findIndex((all) => !store.get(groups[all][1]));
+    list = groups.flatMap((group, all) => (among(place.kind)(group) ? [all] : []));
+    const open = list.findIndex((all) => !store.decided(groups[all][1]));
     const wanted = list.indexOf(Number(group) - 1);
     body.hidden = !list.length;
     if (list.length) go(wanted >= 0 ? wanted : Math.max(open, 0));
@@ -203,7 +245,7 @@ export function review(root, source, went = () => {}, address = () => null) {
     input.checked = can && aligned;
     slide.title = can ? "s" : "These photos cannot be aligned.";
     why.replaceChildren(
-      el("b.dup-kind", { "data-kind": one.kind }, NAMES[one.kind] ?? one.kind),
+      el("b.dup-kind", { "data-kind": one.kind }, pairName(one)),
       el("span.tag", { hidden: true }, "decided"),
       ` ${one.why || one.how}`,
     );
@@ -221,7 +263,7 @@ export function review(root, source, went = () => {}, address = () => null) {
     const decision = current();
     const becomes = outcome(shown, decision);
     const one = shown.pairs[pair];
-    why.querySelector(".tag").hidden = !store.get(shown.id);
+    why.querySelector(".tag").hidden = !store.decided(shown.id);
     body.dataset.apart = String(decision.apart.includes(pair));
     set(apart, "aria-pressed", decision.apart.includes(pair) ? "true" : "false");
     sides.forEach((side, own) => side.decide(becomes[one[own ? "b" : "a"]]));
@@ -233,8 +275,14 @@ export function review(root, source, went = () => {}, address = () => null) {
   }
 
   function decidedText() {
-    const decided = list.filter((all) => store.get(groups[all][1])).length;
+    const decided = list.filter((all) => store.decided(groups[all][1])).length;
     return `${count(decided)} of ${count(list.length)} decided`;
+  }
+
+  /** A view that is near-identical is a burst only where the times of both photos say so. */
+  function pairName({ kind, a, b }) {
+    const timed = kind === "burst" && [a, b].every((own) => shown.photos[own].taken);
+    return timed ? "Burst" : (PAIRS[kind] ?? kind);
   }
 
   function showPhoto(wanted) {
@@ -248,7 +296,7 @@ export function review(root, source, went = () => {}, address = () => null) {
 
   function decide(change) {
     if (!shown) return;
-    store.decide(shown.id, { ...current(), ...change });
+    store.decide(shown.id, { ...current(), done: false, ...change });
     drawDecision();
   }
 
@@ -285,7 +333,7 @@ export function review(root, source, went = () => {}, address = () => null) {
 
   function accept() {
     if (!shown) return;
-    decide({});
+    decide({ done: true });
     go(at() + 1);
   }
 
@@ -299,7 +347,7 @@ export function review(root, source, went = () => {}, address = () => null) {
     say("Undone.");
     if (wanted === place.group) drawDecision();
     else if (list.includes(wanted)) go(list.indexOf(wanted));
-    else start({ group: wanted + 1 });
+    else start({ kind: ALL, group: wanted + 1 });
   }
 
   function lay(on) {

@@ -14,6 +14,7 @@ let serial = 0;
  */
 export function filterFields(change) {
   const element = el("div.filter-fields.known-fields");
+  const advanced = el("div");
   const number = ++serial;
   let params = {};
   let there = null;
@@ -59,19 +60,21 @@ export function filterFields(change) {
         chooser("Root", [["", "any"], ...roots], params.root ?? "", typed("root")),
       from: (there.with_time > 0 || params.from) && day("Taken from", "from"),
       to: (there.with_time > 0 || params.to) && day("Taken until", "to"),
-      where: field(
-        "Condition",
-        { type: "text", value: params.where ?? "", placeholder: "width>=1024", enterkeyhint: "done" },
-        typed("where"),
-        () => false, // half a condition is none
-      ),
     };
+    const where = field(
+      "Condition",
+      { type: "text", value: params.where ?? "", placeholder: "width>=1024", enterkeyhint: "done" },
+      typed("where"),
+      () => false, // half a condition is none
+    );
+    advanced.replaceChildren(where);
     if (there.taken) {
       const [first, last] = there.taken.map((time) => time.slice(0, 10));
       parts.from.append(el("small", {}, `first ${first}`));
       parts.to.append(el("small", {}, `last ${last}`));
     }
     element.replaceChildren(...Object.values(parts).filter(Boolean));
+    parts.where = where;
   }
 
   facets().then(
@@ -84,6 +87,7 @@ export function filterFields(change) {
 
   return {
     element,
+    advanced,
     /** Sets the fields as the address says, but for the one that somebody is at. */
     show(next) {
       params = next;

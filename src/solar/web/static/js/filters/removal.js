@@ -1,4 +1,4 @@
-// Takes photos out of the index, after two questions. No file is touched.
+// Takes photos out of the collection, after one question, and back again. No file is touched.
 
 import { post } from "../api.js";
 import { relearn } from "../collection.js";
@@ -9,71 +9,81 @@ import { counted } from "../words.js";
 const AT_ONCE = 1000;
 const NAMED = 5;
 
+/** Puts photos back that were removed, by name. */
+export async function putBack(names, info) {
+  let back = 0;
+  const failed = [];
+  for (let at = 0; at < names.length; at += AT_ONCE) {
+    const answer = await post("/photos/restore", { names: names.slice(at, at + AT_ONCE) });
+    back += answer.restored;
+    failed.push(...answer.failed);
+  }
+  if (back) notify(`${counted(back, "photo")} put back.`);
+  for (const { name, error } of failed.slice(0, NAMED)) notify(`${name}: ${error}`, "bad");
+  await relearn(info);
+}
+
 /**
- * Asks twice, and removes.
+ * Asks, and removes.
  * @param {object[]} photos Those to remove.
- * @param {function(Set<string>)} removed Called with the ids of what is gone.
+ * @param {function(?Set<string>)} changed Called with the ids of what is gone, and with nothing when
+ *   it is back.
  */
-export function removalDialog(photos, info, removed) {
+export function removalDialog(photos, info, changed) {
   const many = counted(photos.length, "photo");
-  const gone = new Set(); // also by an attempt that failed later
+  const gone = new Map(); // names by id, also of an attempt that failed later
   const told = el("p.soft", { role: "status" });
   const names = photos.slice(0, NAMED).map((photo) => el("li", {}, photo.name));
   const more = photos.length - names.length;
-  const heading = el("h2", { id: "removal-title" }, `Remove ${many} from the index?`);
-  const body = el(
-    "div.removal-text",
-    {},
-    el("ul", {}, ...names, more > 0 && el("li", {}, `and ${counted(more, "other")}`)),
-    el(
-      "p.soft",
-      {},
-      `Searches in “${info.name}” will no longer find them, for everyone who uses it. ` +
-        "The files stay where they are: the next update of the collection adds them again.",
-    ),
-  );
   const cancel = button("Cancel", { on: () => dialog.close() });
-  const go = button("Remove from the index", { kind: "danger", on: askAgain });
+  const go = button(`Remove ${many}`, { kind: "danger", on: remove });
   const dialog = el(
     "dialog.small.removal",
     { "aria-labelledby": "removal-title" },
-    heading,
-    body,
+    el("h2", { id: "removal-title" }, `Remove ${many} from “${info.name}”?`),
+    el(
+      "div.removal-text",
+      {},
+      el("ul", {}, ...names, more > 0 && el("li", {}, `and ${counted(more, "other")}`)),
+      el(
+        "p.soft",
+        {},
+        "Nobody will find them here any more, also after an update. The files stay where they are, and “Removed photos” under Advanced can put them back.",
+      ),
+    ),
     told,
     el("div.row.end", {}, cancel, go),
   );
 
-  function askAgain() {
-    heading.textContent = "Are you sure?";
-    body.replaceChildren(
-      el("p", {}, `${many} will be removed from the index. This cannot be undone on this page.`),
-    );
-    const yes = button(`Yes, remove ${many}`, { kind: "danger", on: () => remove(yes) });
-    go.replaceWith(yes);
-    // Whoever presses a key once too often does no harm.
-    cancel.focus();
-  }
-
-  async function remove(yes) {
-    const left = photos.map((photo) => photo.id).filter((id) => !gone.has(id));
-    for (const one of [yes, cancel]) one.disabled = true;
+  async function remove() {
+    const left = photos.filter(({ id }) => !gone.has(id));
+    for (const one of [go, cancel]) one.disabled = true;
     told.textContent = "Removing…";
     try {
       for (let at = 0; at < left.length; at += AT_ONCE) {
-        const ids = left.slice(at, at + AT_ONCE);
-        await post("/photos/remove", { photos: ids });
-        for (const id of ids) gone.add(id);
+        const some = left.slice(at, at + AT_ONCE);
+        await post("/photos/remove", { photos: some.map(({ id }) => id) });
+        for (const { id, name } of some) gone.set(id, name);
       }
       dialog.close();
-      notify(`${many} removed from the index.`);
+      notify(`${many} removed.`, "", { text: "Undo", on: undo });
     } catch (error) {
       told.textContent = error.message;
-      for (const one of [yes, cancel]) one.disabled = false;
+      for (const one of [go, cancel]) one.disabled = false;
       cancel.focus();
     }
     if (!gone.size) return;
     await relearn(info).catch(() => {}); // how many there are is told by the next page
-    removed(gone);
+    changed(new Set(gone.keys()));
+  }
+
+  async function undo() {
+    try {
+      await putBack([...gone.values()], info);
+      changed(null);
+    } catch (error) {
+      notify(error.message, "bad");
+    }
   }
 
   dialog.addEventListener("close", () => dialog.remove());

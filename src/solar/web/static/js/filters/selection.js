@@ -1,27 +1,31 @@
 // Several photos of a grid, selected: by their boxes, from one to another, or all that are shown.
 
 import { button, el } from "../dom.js";
-import { say } from "../notice.js";
+import { notify, say } from "../notice.js";
 import { count, counted } from "../words.js";
 
 /**
  * @param {HTMLElement} list The grid.
  * @param {object[][]} actions What can be done with the selection: a text and a function of photos.
+ * @param {?{count: function(): number, load: function(): Promise<object[]>}} every All photos, where
+ *   more of them may be there than are shown.
  */
-export function selection(list, actions) {
+export function selection(list, actions, every = null) {
   const chosen = new Map(); // photos by id; some may be on no page any more
   const items = new Map();
   let anchor = null;
+  let choosing = false; // whether the boxes stay although none is ticked
 
   const cards = () => [...list.querySelectorAll(":scope > .card")];
   const shown = () => cards().map((card) => card.dataset.id);
 
   const text = el("span.selected-text", { role: "status" });
+  const everything = button("Select all", { title: "Select all photos (*)", on: all });
   const bar = el(
     "div.selected",
     { role: "group", "aria-label": "Selected photos", hidden: true },
     text,
-    button("All shown", { title: "Select all photos shown (*)", on: all }),
+    everything,
     el(
       "div.row",
       {},
@@ -29,7 +33,7 @@ export function selection(list, actions) {
         button(name, { kind, on: () => act([...chosen.values()]) }),
       ),
     ),
-    button("Clear", { title: "Clear the selection (Esc)", on: clear }),
+    button("Done", { title: "Clear the selection (Esc)", on: clear }),
   );
 
   function paint() {
@@ -37,8 +41,11 @@ export function selection(list, actions) {
     const there = new Set(shown());
     const hidden = [...chosen.keys()].filter((id) => !there.has(id)).length;
     text.textContent = `${count(chosen.size)} selected${hidden ? `, ${count(hidden)} not shown` : ""}`;
-    bar.hidden = !chosen.size;
-    list.classList.toggle("selecting", chosen.size > 0);
+    const most = every?.count() ?? cards().length;
+    everything.querySelector("span").textContent = `Select all ${count(most)}`;
+    everything.hidden = chosen.size >= most;
+    bar.hidden = !chosen.size && !choosing;
+    list.classList.toggle("selecting", chosen.size > 0 || choosing);
   }
 
   function mark(card) {
@@ -67,14 +74,29 @@ export function selection(list, actions) {
     changed();
   }
 
-  function all() {
+  async function all() {
     for (const id of shown()) chosen.set(id, items.get(id));
     changed();
+    if (!every || chosen.size >= every.count()) return;
+    try {
+      for (const photo of await every.load()) chosen.set(photo.id, photo);
+      changed();
+    } catch (error) {
+      notify(error.message, "bad");
+    }
+  }
+
+  /** Shows the boxes of all cards. */
+  function begin() {
+    choosing = !choosing || chosen.size > 0;
+    paint();
+    if (choosing) list.querySelector(".select-box")?.focus({ preventScroll: true });
   }
 
   function clear() {
     const within = bar.contains(document.activeElement);
     chosen.clear();
+    choosing = false;
     changed();
     // The button that was pressed is gone.
     if (within) list.querySelector(".card a")?.focus({ preventScroll: true });
@@ -82,13 +104,14 @@ export function selection(list, actions) {
 
   return {
     element: bar,
+    begin,
     toggle,
     reach,
     all,
     clear,
     paint,
     get size() {
-      return chosen.size;
+      return chosen.size || Number(choosing);
     },
     /** Puts a box on a card. */
     on(card, photo) {

@@ -15,36 +15,39 @@ import { sorter } from "./sorting.js";
  * @param {string[][]} given.orders Of `sorting.js`.
  * @param {function(object)} given.change Called with the parameters of the address that changed.
  * @param {function()} given.filter Shows the fields to filter by, and goes there.
- * @param {function()} given.fold Shows or hides them, where they can be hidden; `unfolded(open)` then
- *   tells.
- * @param {function(Set<string>)} given.removed Called with the ids of photos that are gone.
+ * @param {?function()} given.fold Shows or hides them, where a button is to; `unfolded(open)` then tells.
+ * @param {function(?Set<string>)} given.changed Called with the ids of photos that are gone, or
+ *   with nothing once some of them are back.
+ * @param {?object} given.every How many photos there are besides those shown, and how they are got.
  */
-export function shelf({ info, orders, change, removed, filter, fold = filter }) {
+export function shelf({ info, orders, change, changed, filter, fold = null, every = null }) {
   let params = {};
   const sort = sorter(orders, info, change);
   const inForce = chips(change);
   let picked = null;
 
-  const remove = (photos) =>
-    removalDialog(photos, info, (gone) => {
-      picked.clear();
-      removed(gone);
-    });
+  const remove = (photos) => removalDialog(photos, info, removed);
+
+  function removed(gone) {
+    picked.clear();
+    changed(gone);
+  }
+
   const actions = [
     ["Copy paths", copyPaths],
     ["JSON", (photos) => saveJson(photos, info.name)],
     ["CSV", (photos) => saveCsv(photos, info.name)],
-    info.settings.writable && ["Remove…", remove, "danger"],
+    info.settings.writable && ["Remove", remove, "danger"],
   ].filter(Boolean);
 
   const save = () => savedDialog(params, info);
-  const filters = button("Filters", { title: "Filters (f)", on: fold });
+  const filters = fold && button("Filters", { title: "Filters (f)", on: fold });
   const tools = el(
     "div.shelf",
     { role: "group", "aria-label": "Order and selection" },
     sort.element,
     filters,
-    button("Select all shown", { symbol: "tick", title: "Select all photos shown (*)", on: all }),
+    button("Select", { symbol: "tick", title: "Select photos (x)", on: () => picked.begin() }),
     button("Save search", { title: "Save this search, or copy its link (S)", on: save }),
   );
 
@@ -57,7 +60,7 @@ export function shelf({ info, orders, change, removed, filter, fold = filter }) 
     tools: el("div.shelf-head", {}, tools, inForce.element),
     /** Says which grid; gives what stands below it. */
     below(list) {
-      picked = selection(list, actions);
+      picked = selection(list, actions, every);
       return picked.element;
     },
     /** A card with a box to select it. */
@@ -68,6 +71,17 @@ export function shelf({ info, orders, change, removed, filter, fold = filter }) 
       inForce.show(params);
     },
     paint: () => picked.paint(),
+    removed,
+    /** What a menu offers for a photo. */
+    actions: (photo) => [
+      { text: "Select", symbol: "tick", on: () => picked.toggle(photo.id) },
+      info.settings.writable && {
+        text: "Remove from the collection",
+        symbol: "close",
+        kind: "danger",
+        on: () => remove([photo]),
+      },
+    ],
     unfolded: (open) => filters.setAttribute("aria-expanded", String(open)),
     /** The keys of all of this; `onCurrent` makes of what is done with an id a key's action. */
     keys: (onCurrent) => ({

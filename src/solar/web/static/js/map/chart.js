@@ -14,15 +14,17 @@ import { spacing } from "./spacing.js";
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const LABEL =
   "The map. Arrow keys move from photo to photo; with Shift they also select. Enter opens the photo, q searches with it, Space selects it. Plus and minus zoom.";
-// Where the visitor was on the map, for when they come back.
-let remembered = null;
+// Where the visitor was on the map, for when they come back or reload the page.
+const REMEMBERED = `solar-map:${location.pathname}`;
+let remembered = JSON.parse(sessionStorage.getItem(REMEMBERED));
 
 /**
  * Draws points into `holder`.
  * @param {function(object): string} colourOf The colour of a point.
  * @param {function(object[])} selecting Called with the photos that are selected.
+ * @param {boolean} world Whether the points are on a map of the world.
  */
-export function chart(holder, points, colourOf, selecting) {
+export function chart(holder, points, colourOf, selecting, world = false) {
   const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": LABEL });
   const card = el("div.map-card", { hidden: true });
   holder.replaceChildren(canvas, card);
@@ -48,11 +50,11 @@ export function chart(holder, points, colourOf, selecting) {
       pictures.want(shown);
       drawMap(canvas, {
         ...{ camera, points: seen, shown: new Set(shown), size: wide, picture: pictures.get },
-        ...{ chosen, selected, colours, colourOf, band },
+        ...{ chosen, selected, colours, colourOf, band, world },
       });
       canvas.dataset.pictures = shown.filter((point) => pictures.get(point.id)).length;
       canvas.dataset.seen = seen.length;
-      remembered = { camera, points: points.length };
+      remembered = { camera, world, points: points.length };
     });
   }
 
@@ -72,10 +74,12 @@ export function chart(holder, points, colourOf, selecting) {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     const same =
-      remembered?.points === points.length && remembered.camera.window === `${width}x${height}`;
+      remembered?.points === points.length &&
+      remembered.world === world &&
+      remembered.camera.window === `${width}x${height}`;
     camera ??= same ? remembered.camera : null;
     if (camera?.window !== `${width}x${height}`) {
-      const all = { ...cameras.fitted(points, width, height), window: `${width}x${height}` };
+      const all = { ...cameras.fitted(points, width, height, world), window: `${width}x${height}` };
       move(camera ? cameras.resized(camera, before, all, size) : all, { keeping: true });
     }
     recolour();
@@ -95,7 +99,7 @@ export function chart(holder, points, colourOf, selecting) {
   }
 
   function fit() {
-    const all = cameras.fitted(points, size.width, size.height);
+    const all = cameras.fitted(points, size.width, size.height, world);
     move({ ...all, window: `${size.width}x${size.height}` }, { keeping: true });
   }
 
@@ -265,6 +269,8 @@ export function chart(holder, points, colourOf, selecting) {
     choose(next);
   }
 
+  const store = () => sessionStorage.setItem(REMEMBERED, JSON.stringify(remembered));
+  addEventListener("pagehide", store);
   const watch = new ResizeObserver(measure);
   watch.observe(holder);
   measure();
@@ -286,6 +292,8 @@ export function chart(holder, points, colourOf, selecting) {
       canvas.classList.toggle("boxing", on);
     },
     leave() {
+      removeEventListener("pagehide", store);
+      store();
       watch.disconnect();
       cancelAnimationFrame(due);
     },

@@ -33,16 +33,7 @@ export function selectedList(clear) {
       title.textContent = `${counted(points.length, "photo")} selected`;
       list.replaceChildren(
         ...points.slice(0, SHOWN).map((point) =>
-          el(
-            "li",
-            {},
-            el(
-              "a",
-              opening(point.id),
-              thumbnail(point),
-              el("span", {}, point.name),
-            ),
-          ),
+          el("li", {}, el("a", opening(point.id), thumbnail(point), el("span", {}, point.name))),
         ),
         points.length > SHOWN
           ? el("li.soft", {}, `… and ${count(points.length - SHOWN)} more; Copy paths copies all of them`)

@@ -7,12 +7,15 @@ const MAP = "https://www.openstreetmap.org/";
 
 /** A list of all that is known. */
 export function photoFacts(photo) {
+  const { lens, focal_length: length, aperture, exposure, iso } = photo.exposure;
   const rows = [
     ["Path", photo.name],
     ["Pixels", photo.width && `${count(photo.width)} × ${count(photo.height)}`],
     ["File", photo.bytes && bytes(photo.bytes)],
     ["Taken", photo.taken?.replace("T", " ")],
     ["Camera", photo.camera],
+    ["Lens", [lens, length].filter(Boolean).join(", ")],
+    ["Exposure", [exposure, aperture, iso && `ISO ${iso}`].filter(Boolean).join(", ")],
     ["Place", photo.position && mapLink(photo.position)],
     ["Label", photo.label],
     ["Tags", photo.tags?.join(", ")],

@@ -3,6 +3,7 @@
 import { isAbort, post } from "../api.js";
 import { thumbnail } from "../card.js";
 import { el } from "../dom.js";
+import { VERDICTS } from "../words.js";
 import { photoAddress } from "./address.js";
 
 const MANY = 16;
@@ -38,17 +39,17 @@ export function neighbourStrip(chosen) {
   }
 
   function item(hit, near) {
-    const score = hit.score.toFixed(3);
+    const words = VERDICTS[hit.verdict];
     const link = el(
       "a",
       {
         href: photoAddress(hit.id, near),
         title: hit.name,
-        "aria-label": `${hit.name}, score ${score}`,
+        "aria-label": [hit.name, words].filter(Boolean).join(", "),
+        "data-verdict": hit.verdict,
         "data-id": hit.id,
       },
       thumbnail(hit),
-      el("span", {}, score),
     );
     link.addEventListener("click", (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;

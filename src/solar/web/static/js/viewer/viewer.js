@@ -1,7 +1,9 @@
 // The viewer: one photo over the view it was opened from, large, with all that is known of it.
 
+import { verdictLine } from "../card.js";
 import { button, el, linkButton, set } from "../dom.js";
 import { help } from "../keys.js";
+import { openMenu } from "../menu.js";
 import { problem, say } from "../notice.js";
 import { photo } from "../photos.js";
 import * as route from "../route.js";
@@ -20,6 +22,7 @@ import { photoStage } from "./stage.js";
 export function photoViewer(main, shared) {
   let at = null; // what is shown: { photo, near, base, below }; null while closed
   let ids = null; // the order that the view gives, where it has one of its own
+  let view = {};
   let opener = null;
   let leaving = false;
   const order = cardOrder(main);
@@ -34,6 +37,7 @@ export function photoViewer(main, shared) {
   const after = tool("forward", "Next photo", "→", () => step(1), "viewer-after");
   const trouble = el("div.viewer-trouble");
   const actions = el("div.row.viewer-actions");
+  const verdict = el("div");
   const facts = el("div");
   const files = el("div.row.viewer-files");
   const dialog = el(
@@ -55,7 +59,7 @@ export function photoViewer(main, shared) {
       tool("close", "Close", "Esc", leave),
     ),
     el("div.viewer-main", {}, stage.element, before, after, trouble),
-    el("aside.viewer-side", { "aria-label": "About the photo" }, actions, facts, files),
+    el("aside.viewer-side", { "aria-label": "About the photo" }, verdict, actions, facts, files),
     near.element,
   );
 
@@ -108,7 +112,7 @@ export function photoViewer(main, shared) {
     const small = order.card(wanted)?.querySelector("img")?.getAttribute("src");
     title.textContent = "";
     stage.show(null);
-    for (const part of [actions, facts, files, trouble]) part.replaceChildren();
+    for (const part of [verdict, actions, facts, files, trouble]) part.replaceChildren();
     near.show(wanted, below.params.model);
     // Whoever was at something that has just gone keeps the keys.
     if (!dialog.contains(document.activeElement)) dialog.focus();
@@ -125,7 +129,9 @@ export function photoViewer(main, shared) {
     title.title = found.name;
     document.title = `${shortName(found.name)} · ${shared.info.name} · solar`;
     stage.show({ ...found, width: found.width || 4, height: found.height || 3 }, small);
-    actions.replaceChildren(...links(found));
+    const hit = at.near ? null : view.hit?.(found.id);
+    verdict.replaceChildren(...(hit?.verdict ? [verdictLine(hit)] : []));
+    actions.replaceChildren(...links(found, hit));
     facts.replaceChildren(photoFacts(found));
     files.replaceChildren(...fileLinks(found));
     say(found.name);
@@ -137,7 +143,8 @@ export function photoViewer(main, shared) {
     if (id) photo(id).then((found) => (new Image().src = found.photo)).catch(() => {});
   }
 
-  function links({ id }) {
+  function links(found, hit) {
+    const { id } = found;
     const { near: beside, below } = at;
     const { q, box, model } = below.params;
     const other = beside ?? q;
@@ -149,14 +156,22 @@ export function photoViewer(main, shared) {
       match: compared && route.address("match", [other, id], { box: part }),
       look: route.address("look", [id]),
     };
-    const known = beside ? "the previous photo" : "the query";
+    const more = button("More", {
+      "aria-haspopup": "menu",
+      on: () => openMenu(more, others(hit ?? found)),
+    });
     return [
       link("search", "Search with this", to.search, "q", "primary"),
-      to.why && link("why", "Why", to.why, "w", "", `Why it is similar to ${known}`),
-      to.match && link("match", "Match", to.match, "m", "", `Matches with ${known}`),
-      link("look", "Look", to.look, "l", "", "Attention maps"),
+      to.match && link("match", "Matching details", to.match, "m"),
+      to.why && link("why", "What looks alike", to.why, "w"),
+      link("look", "Attention map", to.look, "l"),
+      others(hit ?? found).length > 0 && more,
     ].filter(Boolean);
   }
+
+  /** What else the view can do with the photo: nothing that the page of the photo has itself. */
+  const others = (photo) =>
+    (view.actions?.(photo) ?? []).filter((one) => one && !one.href && one.text !== "Select");
 
   function link(symbol, text, href, key, kind = "", told = text) {
     const made = linkButton(text, href, symbol);
@@ -191,14 +206,10 @@ export function photoViewer(main, shared) {
     i: toggleSide,
     "?": help,
   };
-  const looks = {
-    ArrowLeft: [-1, 0],
-    ArrowRight: [1, 0],
-    ArrowUp: [0, -1],
-    ArrowDown: [0, 1],
-  };
+  const looks = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
   dialog.addEventListener("keydown", (event) => {
+    if (event.target.closest(".menu")) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const way = event.shiftKey && looks[event.key];
     const act = way ? () => stage.look(...way) : (keys[event.key] ?? linked(event.key));
@@ -223,14 +234,15 @@ export function photoViewer(main, shared) {
   return {
     /**
      * Shows the photo of a place over its view, or nothing.
-     * @param {?string[]} listed Ids of all photos in the view's own order; its cards if null.
+     * @param {object} below The view: `order` gives ids of all photos in its own order, else its cards.
      */
-    show(place, listed = null) {
+    show(place, below) {
       if (!place.photo) {
         close();
         return;
       }
-      ids = listed;
+      view = below;
+      ids = view.order?.() ?? null;
       const open = !at;
       const other = at?.photo !== place.photo || at.near !== place.near;
       at = place;

@@ -1,9 +1,9 @@
 // Add: photos become part of the collection.
 
-import { get, post } from "../api.js";
+import { get, isAbort, sendForm } from "../api.js";
 import { card } from "../card.js";
 import { relearn } from "../collection.js";
-import { el, icon } from "../dom.js";
+import { button, el, icon } from "../dom.js";
 import { createGrid } from "../grid.js";
 import { nothing, notify, say } from "../notice.js";
 import { photo } from "../photos.js";
@@ -27,11 +27,21 @@ export function add(root, shared) {
   const failures = el("ul.failures", { "aria-label": "Not added" });
   const grid = createGrid("Added photos", (one) =>
     card(one, {
-      search: route.address("search", [], { q: one.id }),
-      look: route.address("look", [one.id]),
+      actions: () => [
+        { text: "Search", href: route.address("search", [], { q: one.id }) },
+        { text: "Attention map", symbol: "look", href: route.address("look", [one.id]) },
+      ],
     }),
   );
-  const progress = el("section.adding", { hidden: true }, bar, said, failures);
+  let control = new AbortController();
+  const cancel = button("Cancel", { on: () => control.abort(), hidden: true });
+  const progress = el(
+    "section.adding",
+    { hidden: true },
+    bar,
+    el("div.row", {}, said, cancel),
+    failures,
+  );
   const update = info.features.sync && updater(learn);
   root.append(
     el(
@@ -56,7 +66,7 @@ export function add(root, shared) {
     ),
   );
   let left = false;
-  const sum = { total: 0, done: 0, added: 0, known: 0, failed: 0 };
+  const sum = { total: 0, done: 0, sent: 0, added: 0, known: 0, failed: 0, cancelled: 0 };
   let turn = Promise.resolve();
 
   function fail(name, error) {
@@ -66,12 +76,15 @@ export function add(root, shared) {
 
   function show() {
     progress.hidden = false;
-    bar.value = sum.total ? sum.done / sum.total : 0;
+    // A photo is half done when it is sent.
+    bar.value = sum.total ? (sum.done + sum.sent / 2) / sum.total : 0;
+    cancel.hidden = sum.done >= sum.total;
     const parts = [
       sum.done < sum.total
         ? `${count(sum.done)} of ${counted(sum.total, "photo")}`
         : `${counted(sum.added - sum.known, "photo")} added`,
-      sum.known && `${count(sum.known)} already there`,
+      sum.known && `${count(sum.known)} already in the collection`,
+      sum.cancelled && `${count(sum.cancelled)} cancelled`,
       sum.failed && `${count(sum.failed)} failed`,
     ];
     said.textContent = `${parts.filter(Boolean).join(", ")}.`;
@@ -98,7 +111,14 @@ export function add(root, shared) {
     try {
       const form = new FormData();
       for (const file of files) form.append("photos", file, file.name || "pasted.png");
-      const { job } = await post("/photos", form);
+      const { job } = await sendForm("/photos", form, {
+        signal: control.signal,
+        sent(share) {
+          sum.sent = share * files.length;
+          show();
+        },
+      });
+      sum.sent = 0;
       let seen = { failed: 0, added: 0, known: 0 };
       for (;;) {
         const now = await get(`/jobs/${encodeURIComponent(job)}`);
@@ -114,7 +134,10 @@ export function add(root, shared) {
         await new Promise((resolve) => setTimeout(resolve, PAUSE));
       }
     } catch (error) {
-      for (const file of files) fail(file.name, error.message);
+      // What was sent before is added; nothing else is.
+      if (isAbort(error)) sum.cancelled += files.length;
+      else for (const file of files) fail(file.name, error.message);
+      sum.sent = 0;
       sum.done = before + files.length;
       show();
     }
@@ -122,8 +145,10 @@ export function add(root, shared) {
 
   async function finish() {
     if (sum.done < sum.total) return;
+    control = new AbortController();
     say(said.textContent);
     if (sum.added > sum.known) notify(`${counted(sum.added - sum.known, "photo")} added.`);
+    else if (sum.known) notify(`${sum.known === 1 ? "This photo is" : "These photos are"} already in the collection.`);
     await learn();
   }
 
@@ -133,6 +158,7 @@ export function add(root, shared) {
 
   function leave() {
     left = true;
+    control.abort();
     update?.stop?.();
   }
 

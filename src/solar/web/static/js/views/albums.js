@@ -1,13 +1,13 @@
 // Albums: groups of photos of the same place, and the photos of one of them.
 
-import { get } from "../api.js";
-import { agreementOf, cover } from "../albums/cover.js";
+import { get, post } from "../api.js";
+import { cover } from "../albums/cover.js";
 import { exportButtons } from "../albums/exporting.js";
 import { card } from "../card.js";
-import { el, linkButton } from "../dom.js";
+import { button, el, linkButton } from "../dom.js";
 import { endless } from "../endless.js";
 import { createGrid } from "../grid.js";
-import { nothing } from "../notice.js";
+import { nothing, notify } from "../notice.js";
 import * as route from "../route.js";
 import { count, counted } from "../words.js";
 
@@ -31,10 +31,7 @@ export function albums(root, shared) {
     title: "Albums",
     show,
     leave: () => shown?.stop(),
-    keys: {
-      ArrowDown: () => shown?.grid.focus(),
-      ArrowRight: () => shown?.grid.focus(),
-    },
+    keys: { ArrowDown: () => shown?.grid.focus(), ArrowRight: () => shown?.grid.focus() },
   };
 }
 
@@ -42,13 +39,14 @@ export function albums(root, shared) {
 function listAlbums(root, { info }) {
   const note = el("p.facts", { role: "status" }, "Opening the albums…");
   const empty = el("div");
+  const old = el("p.outdated", { hidden: true });
   const grid = createGrid("Albums", cover);
   grid.element.classList.add("album-grid");
   const list = paged(grid, async (offset, signal) => {
     const page = await get(`/albums?offset=${offset}&limit=${COVERS}`, { signal });
-    note.textContent =
-      `${counted(page.total, "album")} with ${count(page.grouped)} of ${counted(page.photos, "photo")}. ` +
-      "The keypoints of their photos match.";
+    note.textContent = `${counted(page.total, "album")} with ${count(page.grouped)} of ${counted(page.photos, "photo")}.`;
+    old.hidden = !page.outdated;
+    old.textContent = outdated(page.photos, info.photos, "solar groups");
     if (!page.total) empty.replaceChildren(nothing("No two photos show the same place."));
     return [page.albums, page.total];
   });
@@ -56,13 +54,8 @@ function listAlbums(root, { info }) {
     el(
       "div.albums",
       {},
-      el(
-        "div.view-head",
-        {},
-        el("h1.view-title", {}, "Albums"),
-        note,
-        exportButtons(info.name),
-      ),
+      el("div.view-head", {}, el("h1.view-title", {}, "Albums"), note, exportButtons(info.name)),
+      old,
       grid.element,
       empty,
       list.element,
@@ -75,13 +68,20 @@ function listAlbums(root, { info }) {
 /** The photos of one album, those that belong to it most surely first. */
 function openAlbum(root, { info }, id) {
   const note = el("p.facts", { role: "status" }, "Opening the album…");
+  const title = el("h1.view-title", {}, "Album");
+  const details = el("p.facts");
   const grid = createGrid("Photos of the album", (photo) => albumPhoto(photo, info));
   const holder = el("div", {}, grid.element);
   const list = paged(grid, async (offset, signal) => {
     const query = `offset=${offset}&limit=${PHOTOS}`;
-    const album = await get(`/albums/${encodeURIComponent(id)}?${query}`, { signal });
-    const facts = `${counted(album.count, "photo")}, ${counted(album.links, "matching pair")} · `;
-    note.replaceChildren(facts, agreementOf(album));
+    const asked = get(`/albums/${encodeURIComponent(id)}?${query}`, { signal });
+    const album = await asked.catch((error) => {
+      note.textContent = "";
+      throw error;
+    });
+    note.textContent = counted(album.count, "photo");
+    title.textContent = album.name;
+    details.textContent = `${counted(album.links, "pair")} with matching details; a photo matches ${Math.round(100 * album.agreement)} % of the others on average.`;
     return [album.photos, album.count];
   });
   root.replaceChildren(
@@ -92,28 +92,47 @@ function openAlbum(root, { info }, id) {
         "div.view-head",
         {},
         linkButton("All albums", "#/albums", "back"),
-        el("h1.view-title", {}, "Album"),
+        title,
         note,
+        info.settings.writable && button("Rename", { on: rename }),
         exportButtons(info.name, id),
       ),
       holder,
       list.element,
+      el("details.search-details", {}, el("summary", {}, "Details"), details),
     ),
   );
   list.start();
+
+  async function rename() {
+    const name = prompt("The name of the album; empty for that of its folder", title.textContent);
+    if (name === null) return;
+    try {
+      title.textContent = (await post(`/albums/${encodeURIComponent(id)}/name`, { name })).name;
+    } catch (error) {
+      notify(error.message, "bad");
+    }
+  }
+
   return { grid, stop: list.stop };
 }
+
+/** Says that a report was made of other photos than there are now. */
+export const outdated = (then, now, command) =>
+  `Made of ${counted(then, "photo")}; the collection has ${count(now)} now. Run “${command}” again to bring this up to date.`;
 
 function albumPhoto(photo, { models }) {
   if (!photo.id) {
     const place = el("a.card-main", { tabindex: "-1" }); // no link, but arrows go on from it
     return el("li.card.gone", {}, place, el("div.card-name", {}, photo.name));
   }
-  const links = {
-    search: route.address("search", [], { q: photo.id }),
-    look: models[0].attention.length > 0 && route.address("look", [photo.id]),
-  };
-  return card({ ...photo, inliers: null }, links, { beside: counted(photo.links, "match", "matches") });
+  const actions = () => [
+    { text: "Search", href: route.address("search", [], { q: photo.id }) },
+    models[0].attention.length > 0 && {
+      ...{ text: "Attention map", symbol: "look", href: route.address("look", [photo.id]) },
+    },
+  ];
+  return card(photo, { actions });
 }
 
 /** Fills a grid piece by piece; `piece(offset, signal)` gives items and how many there are. */

@@ -63,7 +63,7 @@ function choose(root, shared) {
   const { element, photos } = picker({
     title: "Compare two settings",
     text: "Choose a photo, and see what two models or settings find for it, side by side.",
-    links: (id) => ({ open: to({ q: id }) }),
+    open: (id) => to({ q: id }),
     take: shared.receive,
   });
   root.append(element);
@@ -86,7 +86,7 @@ function comparing(root, shared, first) {
         el("h1.view-title", {}, "Compare"),
         button("Swap", { symbol: "swap", on: swap }),
         linkButton("Search", route.address("search", [], { q: query }), "search"),
-        linkButton("New", "#/compare", "close"),
+        linkButton("Clear", "#/compare", "close"),
       ),
       el("div.columns", {}, ...SIDES.map((side) => columns[side].element)),
     ),
@@ -106,18 +106,7 @@ function comparing(root, shared, first) {
     const line = el("div.stage-line");
     const state = el("div");
     const grid = createGrid(`Results ${side.toUpperCase()}`, (hit) =>
-      card(
-        hit,
-        {
-          search: route.address("search", [], { q: hit.id }),
-          match: route.address("match", [query, hit.id], { box: params.box }),
-          why: whyAddress(shared.info, query, hit.id, {
-            box: params.box,
-            model: params[`${side}.model`],
-          }),
-        },
-        { beside: beside(side, hit) },
-      ),
+      card(hit, { actions: () => actions(side, hit), beside: beside(side, hit), truth: true }),
     );
     const element = el(
       "section.column",
@@ -154,6 +143,20 @@ function comparing(root, shared, first) {
       one.classList.toggle("same", one.dataset.id === id);
   }
 
+  function actions(side, hit) {
+    const { box } = params;
+    const why = whyAddress(shared.info, query, hit.id, { box, model: params[`${side}.model`] });
+    return [
+      { text: "Search", href: route.address("search", [], { q: hit.id }) },
+      {
+        text: "Matching details",
+        symbol: "match",
+        href: route.address("match", [query, hit.id], { box }),
+      },
+      why && { text: "What looks alike", symbol: "why", href: why },
+    ];
+  }
+
   /** Where the other side has a photo. */
   function beside(side, hit) {
     const other = columns[side === "a" ? "b" : "a"].search;
@@ -186,10 +189,7 @@ function comparing(root, shared, first) {
     const wanted = JSON.stringify(settings);
     if (wanted === part.shown) return;
     part.shown = wanted;
-    refill(
-      part.options,
-      searchOptions(shared.info, settings, (patch) => change(side, patch)),
-    );
+    refill(part.options, searchOptions(shared.info, settings, (patch) => change(side, patch)));
     part.running?.abort();
     const mine = (part.running = new AbortController());
     part.search = searchFor({

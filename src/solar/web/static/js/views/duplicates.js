@@ -3,15 +3,17 @@
 import { get } from "../api.js";
 import { paged } from "../duplicates/pages.js";
 import { review } from "../duplicates/review.js";
+import { el } from "../dom.js";
 import { problem } from "../notice.js";
 import * as route from "../route.js";
+import { outdated } from "./albums.js";
 import { keepingPhoto, photoAddress } from "../viewer/address.js";
 
 const page = async (offset, limit) =>
   (await get(`/duplicates/groups?offset=${offset}&limit=${limit}`)).groups;
 
 /** Makes the view in `root`. */
-export function duplicates(root) {
+export function duplicates(root, { info }) {
   let shown = null;
   let wanted = {};
   let left = false;
@@ -20,7 +22,11 @@ export function duplicates(root) {
     try {
       const overview = await get("/duplicates");
       if (left) return;
-      root.replaceChildren();
+      root.replaceChildren(
+        ...(overview.outdated
+          ? [el("p.outdated", {}, outdated(overview.photos, info.photos, "solar duplicates"))]
+          : []),
+      );
       shown = review(root, paged(overview, page), went, (photo) => photo.id && photoAddress(photo.id));
       shown.start(wanted);
     } catch (error) {

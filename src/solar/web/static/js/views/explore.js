@@ -6,6 +6,7 @@ import { chart } from "../map/chart.js";
 import { colouring, KINDS, kindsFor } from "../map/colouring.js";
 import { selectedList } from "../map/selected.js";
 import { nothing, problem } from "../notice.js";
+import { onWorld } from "../map/world.js";
 import { chooser } from "../options.js";
 import * as route from "../route.js";
 import { count, counted } from "../words.js";
@@ -35,7 +36,7 @@ export function explore(root) {
     el(
       "div.explore",
       {},
-      el("div.view-head", {}, el("h1.view-title", {}, "Explore"), note, tools),
+      el("div.view-head", {}, el("h1.view-title", {}, "Map"), note, tools),
       holder,
       legend,
       chosen.element,
@@ -43,7 +44,7 @@ export function explore(root) {
   );
   let map = null;
   let found = null;
-  let wanted = null;
+  let wanted = {};
   let boxButton = null;
 
   load();
@@ -72,10 +73,14 @@ export function explore(root) {
   }
 
   function begin(answer) {
-    found = answer;
-    const { points, total, method } = answer;
-    const part = total > points.length ? ` of ${count(total)}, an even sample` : "";
-    note.textContent = `${counted(points.length, "photo")}${part}, arranged by ${METHODS[method] ?? method}. ${hint()}`;
+    const placed = answer.points.filter(({ position }) => position);
+    const world = wanted.by === "place" && placed.length > 0;
+    const points = world
+      ? placed.map((point) => ({ ...point, ...onWorld(point.position) }))
+      : answer.points;
+    found = { ...answer, points, world, all: answer, placed: placed.length };
+    const part = answer.total > points.length ? ` of ${count(answer.total)}` : "";
+    note.textContent = `${counted(points.length, "photo")}${part}. ${hint()}`;
     const icon = (symbol, name, key, on) =>
       button("", {
         ...{ symbol, kind: "icon-button", "aria-label": name, title: `${name} (${key})`, on },
@@ -95,17 +100,31 @@ export function explore(root) {
       button("Fit", { title: "Show the whole map (0)", on: () => map.fit() }),
     );
     const colours = colour();
-    map = chart(holder, points, colours.of, chosen.show);
+    map?.leave();
+    map = chart(holder, points, colours.of, chosen.show, world);
   }
+
+  const go = (patch) => {
+    const { colour, by } = { ...wanted, ...patch };
+    route.go(route.address("map", [], { colour, by }), { replace: true });
+  };
 
   /** The colours that are wanted, told in the legend. */
   function colour() {
     const kinds = kindsFor(found.points);
-    const kind = kinds.includes(wanted) ? wanted : kinds[0];
+    const kind = kinds.includes(wanted.colour) ? wanted.colour : kinds[0];
+    const arranged = `${MEANING[found.method] ?? MEANING.tsne} Arranged by ${METHODS[found.method] ?? found.method}.`;
+    const arrangement = chooser(
+      "Arrange",
+      [["", "By likeness"], ["place", "On the world map"]],
+      wanted.by ?? "",
+      (by) => go({ by }),
+    );
     const colours = colouring(kind, found.points);
     legend.hidden = false;
+    const at = [...legend.querySelectorAll("select")].indexOf(document.activeElement);
     legend.replaceChildren(
-      el("p", {}, MEANING[found.method] ?? MEANING.tsne),
+      ...[
       el(
         "div.row",
         {},
@@ -113,11 +132,15 @@ export function explore(root) {
           "Colour by",
           kinds.map((one) => [one, KINDS[one]]),
           kind,
-          (next) => route.go(route.address("explore", [], { colour: next }), { replace: true }),
+          (next) => go({ colour: next }),
         ),
+        found.placed > 0 && arrangement,
         ...colours.legend,
       ),
+        !found.world && el("details", {}, el("summary", {}, "Details"), el("p", {}, arranged)),
+      ].filter(Boolean),
     );
+    legend.querySelectorAll("select")[at]?.focus();
     return colours;
   }
 
@@ -128,15 +151,13 @@ export function explore(root) {
   }
 
   return {
-    title: "Explore",
+    title: "Map",
     order: () => found?.points.map(({ id }) => id) ?? null,
     show({ params }) {
-      const changed = wanted !== (params.colour ?? null);
-      wanted = params.colour ?? null;
-      if (map && changed) {
-        map.recolour(colour().of);
-        legend.querySelector("select").focus();
-      }
+      const [colours, arranged] = ["colour", "by"].map((name) => wanted[name] !== params[name]);
+      wanted = params;
+      if (map && arranged) begin(found.all);
+      else if (map && colours) map.recolour(colour().of);
       return false;
     },
     recolour: () => map?.recolour(),

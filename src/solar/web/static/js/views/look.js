@@ -43,7 +43,7 @@ function choose(root, shared) {
   const { element, photos } = picker({
     title: "Attention maps",
     text: "Choose a photo and click a point to see its attention map.",
-    links: (id) => ({ open: route.address("look", [id]) }),
+    open: (id) => route.address("look", [id]),
     take: shared.receive,
   });
   root.append(element);

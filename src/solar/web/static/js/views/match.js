@@ -9,13 +9,13 @@ import { layLines, line } from "../lines.js";
 import { problem, say } from "../notice.js";
 import { toggle } from "../options.js";
 import * as route from "../route.js";
-import { counted, count, duration, evidence, shortName, verdict } from "../words.js";
+import { confirmed, count, counted, duration, shortName } from "../words.js";
 
 /** Makes the view in `root`. */
 export function match(root) {
   let stop = () => {};
   return {
-    title: "Match",
+    title: "Matching details",
     show({ parts: [a, b], params }) {
       stop();
       root.replaceChildren();
@@ -29,7 +29,7 @@ export function match(root) {
 function matching(root, a, b, params) {
   const control = new AbortController();
   const box = read(params.box) ?? undefined;
-  const facts = el("p.facts", { role: "status" }, "Matching keypoints of both photos…");
+  const facts = el("p.facts", { role: "status" }, "Looking for details that both photos have…");
   const pair = el("div.pair", { "aria-busy": "true" });
   const names = el("p.soft");
   const tools = el("div.row");
@@ -41,7 +41,7 @@ function matching(root, a, b, params) {
         "div.view-head",
         {},
         button("Back", { symbol: "back", on: route.back }),
-        el("h1.view-title", {}, "Matches"),
+        el("h1.view-title", {}, "Matching details"),
         names,
       ),
       pair,
@@ -54,21 +54,25 @@ function matching(root, a, b, params) {
     (found) => {
       pair.removeAttribute("aria-busy");
       const some = found.same_scene;
-      drawing = draw(pair, found, some ? found.inliers : []);
+      drawing = draw(pair, found);
       names.textContent = [found.a, found.b].map(({ name }) => shortName(name)).join(" and ");
-      const counts = evidence(found.inliers.length, found.threshold);
-      const chance = some ? "" : " Photos of different places can reach this number by chance.";
       facts.replaceChildren(
-        el("b.scene-verdict", { "data-same": String(some) }, `${verdict(some)}.`),
-        ` ${counts}.${chance} ${counted(found.matches, "match", "matches")} from ${found.keypoints.map(count).join(" and ")} keypoints, in ${duration(found.seconds)}.`,
+        el("b.verdict-words", { "data-verdict": some ? "same" : "similar" }, `${confirmed(some)}.`),
+        ` ${told(found)}`,
+        el(
+          "details.search-details",
+          {},
+          el("summary", {}, "Details"),
+          `${counted(found.matches, "match", "matches")} from ${found.keypoints.map(count).join(" and ")} keypoints, in ${duration(found.seconds)}.`,
+        ),
       );
       say(facts.textContent);
       tools.append(
-        ...(some
+        ...(found.inliers.length + found.rejected.length
           ? [toggle("Lines", null, true, (on) => pair.classList.toggle("points-only", !on))]
           : []),
         linkButton("Search with the result", route.address("search", [], { q: b }), "search"),
-        linkButton("Attention maps of the result", route.address("look", [b]), "look"),
+        linkButton("Attention map of the result", route.address("look", [b]), "look"),
       );
     },
     (error) => {
@@ -84,8 +88,20 @@ function matching(root, a, b, params) {
   };
 }
 
+/** What the matches mean, in a sentence or two. */
+function told({ inliers, threshold, same_scene: same }) {
+  const many = inliers.length;
+  if (same) return `${counted(many, "detail")} of both photos fit together; ${threshold} are needed.`;
+  const few = many ? `Only ${counted(many, "detail")}` : "No detail";
+  const fit = `${few} of both photos ${many > 1 ? "fit" : "fits"} together; ${threshold} are needed.`;
+  return `${fit} It may still be the same place, from another side or in another light.`;
+}
+
 /** Shows the photos and the lines; gives what keeps the lines in place when sizes change. */
-function draw(pair, found, inliers) {
+function draw(pair, found) {
+  const { inliers, rejected, same_scene: same } = found;
+  // What does not fit, or not enough of it, is drawn faint.
+  const matches = [...rejected, ...inliers];
   const images = [found.a, found.b].map((side, at) =>
     style(
       el("img", {
@@ -94,14 +110,16 @@ function draw(pair, found, inliers) {
         title: side.name,
         draggable: "false",
       }),
-      {
-        "--ratio": String(side.width / side.height || 4 / 3),
-      },
+      { "--ratio": String(side.width / side.height || 4 / 3) },
     ),
   );
-  const lines = inliers.map((_, at) =>
-    line(ember(0.45 + (0.5 * at) / Math.max(1, inliers.length - 1))),
-  );
+  const lines = matches.map((_, all) => {
+    const at = all - rejected.length;
+    const fits = same && at >= 0;
+    const made = line(fits ? ember(0.45 + (0.5 * at) / Math.max(1, inliers.length - 1)) : "#b9b4aa");
+    made.classList.toggle("faint", !fits);
+    return made;
+  });
   const sheet = el(
     "svg.lines",
     { role: "img", "aria-label": `${counted(inliers.length, "line")} between the photos` },
@@ -118,7 +136,7 @@ function draw(pair, found, inliers) {
   pair.addEventListener("pointerleave", () => pair.classList.remove("one"));
   const place = () => {
     const parts = ({ width, height }, x, y) => [x / width, y / height];
-    const ends = inliers.map(([xa, ya, xb, yb], at) => [
+    const ends = matches.map(([xa, ya, xb, yb], at) => [
       lines[at],
       parts(found.a, xa, ya),
       parts(found.b, xb, yb),

@@ -13,22 +13,22 @@ import { HITS } from "../filters/sorting.js";
 import { createGrid } from "../grid.js";
 import * as marks from "../judged.js";
 import { nothing, notify, problem, say } from "../notice.js";
-import { field, methodsOf, refill, searchOptions, searchRequest } from "../options.js";
+import { field, methodsOf, refill, searchOptions, searchRequest, toggle } from "../options.js";
 import * as parts from "../parts.js";
 import { photo } from "../photos.js";
 import { picker } from "../picker.js";
 import * as route from "../route.js";
 import { searchFor } from "../searches.js";
 import { stageLine, summary } from "../stages.js";
+import { suggestedBoxes } from "../suggested.js";
 import { offered, reader, reads, textForm } from "../text_query.js";
-import { filePicker, upload } from "../upload.js";
+import { filePicker, uploadAll } from "../upload.js";
 import { opening, searchWith } from "../viewer/address.js";
-import { shortName } from "../words.js";
+import { count, shortName, VERDICTS } from "../words.js";
 import { whyAddress } from "./why.js";
 
-const WIDE = matchMedia("(min-width: 861px)");
-
-const SAME = 0.5;
+// So far down, in pixels, somebody reads the results.
+const SCROLLED = 60;
 
 // The result that had the focus last, and of which search: who comes back to it goes on there.
 let reached = {};
@@ -38,6 +38,7 @@ const to = (params) => route.address("search", [], params);
 /** Makes the view in `root`. */
 export function search(root, shared) {
   let content = null;
+  let before = null;
   return {
     title: "Search",
     /** Gives whether the page shows another photo than before. */
@@ -52,15 +53,21 @@ export function search(root, shared) {
       shared.box = boxes.read(params.box);
       const query = params.q || (params.text ? "" : null);
       const stays = content && content.query === query;
+      const { photo: _, near: __, ...asked } = params;
+      const another = query !== null && JSON.stringify(asked) !== JSON.stringify(before);
+      before = asked;
       if (!stays) {
         content?.leave();
         root.replaceChildren();
         content = query === null ? start(root, shared) : results(root, shared, params);
       }
       content.show?.(params);
-      return !stays;
+      return !stays || another;
     },
     leave: () => content?.leave(),
+    hit: (id) => content?.hit?.(id),
+    actions: (hit) => content?.actions?.(hit) ?? [],
+    removed: (gone) => content?.removed?.(gone),
     get keys() {
       return content?.keys;
     },
@@ -89,7 +96,10 @@ function start(root, shared) {
     text: model
       ? "Choose a photo of a place or an object, or describe it in words."
       : "Choose a photo of a place or an object to find others that show it.",
-    links: (id) => ({ search: to({ q: id }), look: route.address("look", [id]) }),
+    actions: (one) => [
+      { text: "Search", href: to({ q: one.id }) },
+      { text: "Attention map", symbol: "look", href: route.address("look", [one.id]) },
+    ],
     take: shared.receive,
     shelving: {
       info: shared.info,
@@ -112,6 +122,8 @@ function start(root, shared) {
       photos.show(params);
     },
     leave: photos.stop,
+    removed: tools.removed,
+    actions: (one) => tools.actions(one),
     keys: {
       __proto__: tools.keys(onCurrent),
       "/": photos.find,
@@ -127,12 +139,8 @@ function start(root, shared) {
 
 /** A line where the same place probably ends and what only looks like it begins. */
 function divider(before, hit) {
-  const same = (one) => one.probability == null || one.probability >= SAME;
-  if (same(hit) || (before && !same(before))) return null;
-  const text = before
-    ? "Similar, but probably another place"
-    : "Probably no photo of the same place; similar photos:";
-  return el("li.divider", {}, text);
+  const ends = hit.verdict === "similar" && before && before.verdict !== "similar";
+  return ends ? el("li.divider", {}, VERDICTS.similar) : null;
 }
 
 /** Once there is one: a photo, words, or both; `query` is empty for words alone. */
@@ -152,7 +160,7 @@ function results(root, shared, first) {
     "Results",
     (hit) =>
       tools.on(
-        card(hit, links(hit), { foot: judging.row(hit, addButton(hit), searchLink(hit)) }),
+        judging.on(card(hit, { actions: () => actions(hit), truth: Boolean(params.truth) })),
         hit,
       ),
     // In another order, what is the same place and what is not go through each other.
@@ -165,7 +173,11 @@ function results(root, shared, first) {
     orders: HITS,
     change: (patch) => change(patch, { replace: true }),
     filter,
-    removed(gone) {
+    changed(gone) {
+      if (!gone) {
+        find();
+        return;
+      }
       judging.forget(gone);
       const patch = without(params, gone);
       if (gone.has(query)) route.go("#/");
@@ -175,8 +187,19 @@ function results(root, shared, first) {
   });
   const known = filterFields((patch) => change(patch, { replace: true }));
   const judging = marks.judged(grid.element, change, info.features.judge);
-  const line = el("div.stage-line");
+  const title = el("h1.found", { role: "status" });
+  const checking = el("span.soft");
+  const reorder = button("Show the checked order", { on: () => render(true, true) });
+  const stages = el("div");
+  const details = el("details.search-details", {}, el("summary", {}, "Details"), stages);
   const state = el("div");
+  let touched = false; // whether somebody has been at these results
+  for (const kind of ["pointermove", "pointerdown", "keydown"]) {
+    grid.element.addEventListener(kind, ({ movementX, movementY }) => {
+      // Browsers tell of pointers that rest, too, when cards move below them.
+      if (kind !== "pointermove" || movementX || movementY) touched = true;
+    });
+  }
   const more = endless(async () => {
     const mine = current;
     const hits = await mine.next(running.signal);
@@ -188,7 +211,7 @@ function results(root, shared, first) {
   const list = el(
     "section.results",
     { "aria-label": "Results" },
-    line,
+    el("div.found-head", {}, title, checking, reorder, details),
     tools.tools,
     judging.element,
     grid.element,
@@ -200,13 +223,26 @@ function results(root, shared, first) {
   // The search itself says what is wrong with a photo that cannot be had.
   if (query) photo(query).then(build, () => panel.append(linkButton("Start again", "#/", "back")));
 
-  function links(hit) {
+  const attends = () =>
+    (info.models.find(({ name }) => name === params.model) ?? info.models[0]).attention.length > 0;
+
+  /** What can be done with a result; the first is a button of its own. */
+  function actions(hit) {
     const { box } = params;
-    return {
-      look: route.address("look", [hit.id]),
-      match: query && route.address("match", [query, hit.id], { box }),
-      why: query && whyAddress(shared.info, query, hit.id, params),
-    };
+    const why = query && whyAddress(shared.info, query, hit.id, params);
+    return [
+      { text: "Search", href: searchWith(hit.id, { view: "search", params }) },
+      ...judging.actions(hit.id),
+      { text: "Add to this search", symbol: "add", on: () => addPart(hit.id) },
+      query && {
+        text: "Matching details",
+        symbol: "match",
+        href: route.address("match", [query, hit.id], { box }),
+      },
+      why && { text: "What looks alike", symbol: "why", href: why },
+      attends() && { text: "Attention map", symbol: "look", href: route.address("look", [hit.id]) },
+      ...tools.actions(hit),
+    ];
   }
 
   function change(patch, options) {
@@ -222,32 +258,13 @@ function results(root, shared, first) {
   const addPart = (id) =>
     query ? addParts([...parts.read(params), { id, box: null }]) : change({ q: id });
 
-  async function addFile([file]) {
+  async function addFile(files) {
     try {
-      addPart((await upload(file, shared.info)).id);
+      for (const { id } of await uploadAll(files.slice(0, 1), shared.info)) addPart(id);
     } catch (error) {
       notify(error.message, "bad");
     }
   }
-
-  const addButton = (hit) =>
-    button("", {
-      kind: "judge-button",
-      symbol: "add",
-      title: "Add to the query",
-      "aria-label": `Add to the query: ${hit.name}`,
-      tabindex: "-1",
-      on: () => addPart(hit.id),
-    });
-
-  const searchLink = (hit) => {
-    const href = searchWith(hit.id, { view: "search", params });
-    const link = linkButton("", href, "search");
-    link.classList.add("judge-button");
-    link.title = link.ariaLabel = `Search with ${hit.name}`;
-    link.tabIndex = -1;
-    return link;
-  };
 
   const partList = el("div.part-list");
   let partsShown = null;
@@ -290,22 +307,22 @@ function results(root, shared, first) {
     });
     told = boxes.written(shared.box);
     editor.show(shared.box);
+    editor.element.addEventListener("click", () => panel.classList.add("open"));
     const { name } = found;
     panel.replaceChildren(
       editor.element,
-      el(
-        "div.query-foot",
-        {},
-        el("a.query-name", { ...opening(query), title: name }, shortName(name)),
-        found.label && el("span.tag", {}, found.label),
-      ),
+      el("a.query-name", { ...opening(query), title: name }, shortName(name)),
       el(
         "div.row",
         {},
         button("Box", {
           symbol: "box",
           id: "box-button",
-          on: () => (editor.box ? editor.clear() : editor.begin()),
+          on() {
+            panel.classList.toggle("open", !editor.box);
+            if (editor.box) editor.clear();
+            else editor.begin();
+          },
         }),
         button("Another box", {
           symbol: "add",
@@ -315,13 +332,12 @@ function results(root, shared, first) {
             addParts([{ id: query, box: boxes.central(found) }, mine, ...others]);
           },
         }),
-        linkButton("Look", route.address("look", [query]), "look"),
-        linkButton("New", "#/", "close"),
-        filePicker("Add a photo", { kind: "" }, addFile),
+        filePicker("Add to this search", { kind: "" }, addFile),
+        linkButton("Clear", "#/", "close"),
       ),
       words,
       partList,
-      optionsAndFilters(),
+      ...folds(),
     );
     showBoxButton();
   }
@@ -332,15 +348,15 @@ function results(root, shared, first) {
       el(
         "div.row",
         {},
-        filePicker("Add a photo", { kind: "" }, addFile),
-        linkButton("New", "#/", "close"),
+        filePicker("Add to this search", { kind: "" }, addFile),
+        linkButton("Clear", "#/", "close"),
       ),
-      optionsAndFilters(),
+      ...folds(),
     );
   }
 
   function scoreFields() {
-    filters.name = field("Name contains", { type: "search", value: params.name ?? "" }, (name) =>
+    filters.name = field("Words in the name", { type: "search", value: params.name ?? "" }, (name) =>
       change({ name }, { replace: true }),
     );
     filters.label = shared.info.features.labels
@@ -377,31 +393,32 @@ function results(root, shared, first) {
           (probable) => change({ probable }, { replace: true }),
         )
       : null;
-    return el(
-      "div.filter-fields",
-      {},
-      filters.name,
-      filters.label,
-      filters.min,
-      filters.probable,
-      el("datalist", { id: "labels" }),
-    );
+    const truth =
+      info.features.labels &&
+      toggle("Mark right and wrong", "By the labels of the photos.", Boolean(params.truth), (on) =>
+        change({ truth: on && "1" }, { replace: true }),
+      );
+    return [
+      el("div.filter-fields", {}, filters.name, filters.label, el("datalist", { id: "labels" })),
+      el("div.more", {}, el("div.filter-fields", {}, filters.min, filters.probable), truth),
+    ];
   }
 
-  /** Options and filters: folded on a phone, where the results are what one came for. */
-  function optionsAndFilters() {
-    const content = el("div.more", {}, optionList, scoreFields(), known.element);
-    const folded = el(
-      "details",
-      { open: WIDE.matches },
-      el("summary", {}, "Options and filters"),
-      content,
-    );
-    WIDE.addEventListener("change", () => (folded.open = WIDE.matches), { signal: left.signal });
-    return folded;
+  /** Filters, and what only those want who know the models. */
+  function folds() {
+    const [simple, advanced] = scoreFields();
+    return [
+      el("details.fold", {}, el("summary", {}, "Filters"), el("div.more", {}, simple, known.element)),
+      el(
+        "details.fold",
+        {},
+        el("summary", {}, "Advanced"),
+        el("div.more", {}, optionList, advanced, known.advanced),
+      ),
+    ];
   }
 
-  /** Unfolds the options and filters; gives whether they are there, which they are with the query. */
+  /** Unfolds the filters; gives whether they are there, which they are with the query. */
   function unfold() {
     const folded = panel.querySelector("details");
     if (folded) folded.open = true;
@@ -409,7 +426,7 @@ function results(root, shared, first) {
   }
 
   function filter() {
-    if (unfold()) known.focus();
+    if (unfold()) filters.name.querySelector("input").focus();
   }
 
   const labels = () => [...new Set(current.hits.map((hit) => hit.label).filter(Boolean))];
@@ -426,6 +443,7 @@ function results(root, shared, first) {
     running = new AbortController();
     const mine = running;
     more.stop();
+    touched = false;
     const asked = searchRequest(params, usual());
     const methods = info.features.rerank.map((method) => method.name);
     current = searchFor({
@@ -440,7 +458,7 @@ function results(root, shared, first) {
       render(false);
     } else {
       list.setAttribute("aria-busy", "true");
-      showLine();
+      showHeading();
       try {
         await current.run(
           () => mine === running && render(current.answers.length > 1),
@@ -449,18 +467,43 @@ function results(root, shared, first) {
       } catch (error) {
         if (isAbort(error) || mine !== running) return;
         grid.set([]);
-        line.replaceChildren();
+        title.textContent = "The search failed";
+        checking.textContent = "";
         state.replaceChildren(problem(error, find));
       }
     }
     if (mine !== running) return;
     list.removeAttribute("aria-busy");
     if (current.complete) say(summary(current.answers));
+    suggest();
     if (current.more) more.start();
   }
 
-  function showLine() {
-    line.replaceChildren(stageLine(current.answers, current.awaited));
+  let suggested = null; // the model that boxes were asked of
+
+  /** Offers boxes on the query, once the results are there. */
+  async function suggest() {
+    const model = info.models.find(({ name }) => name === params.model) ?? info.models[0];
+    if (!query || !model.why || suggested === model.name) return;
+    suggested = model.name;
+    // What nobody asked for troubles nobody where it fails.
+    const boxes = await suggestedBoxes(query, params.model, left.signal).catch(() => []);
+    if (suggested === model.name && !left.signal.aborted) editor?.suggest(boxes);
+  }
+
+  /** How many results are likely the same place, and what is still being done. */
+  function showHeading() {
+    const last = current.answers.at(-1);
+    const many = current.hits.length;
+    const all = `${count(many)}${current.more ? "+" : ""}`;
+    const some = last?.likely ? count(last.likely) : "None";
+    if (!last) title.textContent = "Searching…";
+    else if (last.likely == null) title.textContent = `${all} ${many === 1 ? "photo" : "photos"}`;
+    else title.textContent = `${some} likely the same place`;
+    checking.textContent = last && current.awaited.length ? "Checking details…" : "";
+    stages.replaceChildren(stageLine(current.answers, current.awaited));
+    details.hidden = !last;
+    reorder.hidden = true;
   }
 
   /** What a key does with the card that has the focus. */
@@ -469,10 +512,19 @@ function results(root, shared, first) {
     return id && (() => act(id));
   }
 
-  function render(glide) {
-    grid.set(current.hits, { glide });
+  /** Whether somebody is at the results, so that none of them may move away. */
+  const watched = () =>
+    touched || scrollY > SCROLLED || document.querySelector("dialog[open], .menu");
+
+  function render(glide, wanted = false) {
+    showHeading();
+    if (glide && !wanted && watched()) {
+      grid.update(current.hits);
+      reorder.hidden = !grid.differs(current.hits);
+    } else {
+      grid.set(current.hits, { glide });
+    }
     tools.paint();
-    showLine();
     if (current.complete && !current.hits.length) {
       state.replaceChildren(nothing("No results match these filters."));
     }
@@ -483,6 +535,9 @@ function results(root, shared, first) {
 
   return {
     query,
+    hit: (id) => current?.hits.find((one) => one.id === id),
+    actions,
+    removed: tools.removed,
     show(next) {
       params = next;
       grid.remember(reached.at === to(params) ? reached.id : null);
@@ -492,6 +547,7 @@ function results(root, shared, first) {
       judging.show(params);
       tools.show(params);
       known.show(params);
+      panel.classList.toggle("open", Boolean(params.box));
       // What the editor itself has told is there already, and may have moved on since.
       if (editor && told !== boxes.written(shared.box)) {
         told = boxes.written(shared.box);

@@ -2,7 +2,6 @@
 
 import { isAbort, post } from "../api.js";
 import { read } from "../boxes.js";
-import { sceneBadge } from "../card.js";
 import { AGAINST, FOR } from "../colours.js";
 import { button, el, linkButton, set, style } from "../dom.js";
 import { brightest, density, drawEvidence } from "../heat.js";
@@ -11,7 +10,7 @@ import { notify, problem } from "../notice.js";
 import { toggle } from "../options.js";
 import { photo } from "../photos.js";
 import * as route from "../route.js";
-import { shortName } from "../words.js";
+import { confirmed, shortName } from "../words.js";
 
 const SIDES = ["a", "b"];
 const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
@@ -33,7 +32,7 @@ export function whyAddress(info, a, b, { box, model }) {
 export function why(root, shared) {
   let content = null;
   return {
-    title: "Why",
+    title: "What looks alike",
     show({ parts: [a, b], params }) {
       const of = JSON.stringify([a, b, params.box, params.model]);
       const stays = content?.of === of;
@@ -81,7 +80,7 @@ function explaining(root, shared, [a, b], first) {
 
   const score = el("strong.why-score", {}, "…");
   const text = el("p.facts.why-text", { role: "status" }, "Comparing the regions of both photos…");
-  const scene = el("span.why-scene");
+  const scene = el("span.why-scene.verdict-words");
   const stages = { a: stage("a", "The query"), b: stage("b", "The result") };
   const sheet = el("svg.lines", { "aria-hidden": "true" });
   const pair = el(
@@ -100,7 +99,7 @@ function explaining(root, shared, [a, b], first) {
         "div.view-head",
         {},
         button("Back", { symbol: "back", on: route.back }),
-        el("h1.view-title", {}, "Why"),
+        el("h1.view-title", {}, "What looks alike"),
         el("span.why-similarity", {}, el("span.soft", {}, "similarity"), score),
         scene,
       ),
@@ -131,7 +130,7 @@ function explaining(root, shared, [a, b], first) {
       if (!explanations.has(wanted)) explanations.set(wanted, post("/why", asked(), { signal }));
       const told = await explanations.get(wanted);
       if (wanted === attention()) take(told);
-      if (!scene.firstChild) verify();
+      if (!scene.textContent) verify();
     } catch (error) {
       explanations.delete(wanted);
       if (isAbort(error)) return;
@@ -145,7 +144,8 @@ function explaining(root, shared, [a, b], first) {
   async function verify() {
     try {
       const told = await post("/matches", { a, b, box }, { signal });
-      scene.replaceChildren(sceneBadge({ ...told, inliers: told.inliers.length }));
+      scene.dataset.verdict = told.same_scene ? "same" : "similar";
+      scene.textContent = confirmed(told.same_scene);
     } catch {
       scene.replaceChildren();
     }
@@ -384,7 +384,7 @@ function explaining(root, shared, [a, b], first) {
       el("label.field", {}, el("span", {}, "Opacity"), opacity),
       el("div.why-legend", {}, swatch(FOR, "more similar"), swatch(AGAINST, "less similar")),
       linkButton("Search with the result", route.address("search", [], { q: b }), "search"),
-      linkButton("Matches", route.address("match", [a, b], { box: params.box }), "match"),
+      linkButton("Matching details", route.address("match", [a, b], { box: params.box }), "match"),
     );
   }
 

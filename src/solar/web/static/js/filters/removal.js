@@ -4,6 +4,7 @@ import { post } from "../api.js";
 import { relearn } from "../collection.js";
 import { button, el } from "../dom.js";
 import { notify } from "../notice.js";
+import { parse } from "../route.js";
 import { counted } from "../words.js";
 
 const AT_ONCE = 1000;
@@ -73,6 +74,9 @@ export function removalDialog(photos, info, changed) {
       cancel.focus();
     }
     if (!gone.size) return;
+    // A photo that is open is gone, too.
+    const viewer = document.querySelector("dialog.viewer");
+    if (gone.has(parse(location.hash).params.photo)) viewer?.dispatchEvent(new Event("cancel"));
     await relearn(info).catch(() => {}); // how many there are is told by the next page
     changed(new Set(gone.keys()));
   }

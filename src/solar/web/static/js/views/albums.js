@@ -69,6 +69,8 @@ function listAlbums(root, { info }) {
 function openAlbum(root, { info }, id) {
   const note = el("p.facts", { role: "status" }, "Opening the album…");
   const title = el("h1.view-title", {}, "Album");
+  const renaming = info.settings.writable && button("Rename", { on: rename });
+  const tools = [renaming, exportButtons(info.name, id)].filter(Boolean);
   const details = el("p.facts");
   const grid = createGrid("Photos of the album", (photo) => albumPhoto(photo, info));
   const holder = el("div", {}, grid.element);
@@ -76,7 +78,7 @@ function openAlbum(root, { info }, id) {
     const query = `offset=${offset}&limit=${PHOTOS}`;
     const asked = get(`/albums/${encodeURIComponent(id)}?${query}`, { signal });
     const album = await asked.catch((error) => {
-      note.textContent = "";
+      for (const one of [note, ...tools]) one.remove(); // of an album that there is none
       throw error;
     });
     note.textContent = counted(album.count, "photo");
@@ -94,8 +96,7 @@ function openAlbum(root, { info }, id) {
         linkButton("All albums", "#/albums", "back"),
         title,
         note,
-        info.settings.writable && button("Rename", { on: rename }),
-        exportButtons(info.name, id),
+        ...tools,
       ),
       holder,
       list.element,

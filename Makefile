@@ -1,8 +1,10 @@
-# Two commands do everything on a fresh machine with Python 3.11 or newer:
+# Three commands do everything on a fresh machine with Python 3.11 or newer:
 #   make demo   installs solar into .venv/demo and runs its main job, on generated photos and on
 #               those of a folder (make demo PHOTOS=~/Pictures); on a terminal it then opens the web
 #               app (SERVE=0 make demo does not, SERVE=1 does so anywhere)
 #   make test   installs what the tests need into .venv/test, then lints, type-checks and tests
+#   make wheel  builds the sdist, and from it the wheel, into dist/; installs the wheel into an empty
+#               environment, also of another Python (make wheel PYTHON=python3.13), and runs it there
 # And two for the documentation:
 #   make docs         installs what it takes into .venv/docs and builds the site into site/
 #   make docs-serve   shows it at http://127.0.0.1:8000/ and builds it again at every change
@@ -17,7 +19,10 @@ DEMO_EXTRAS := web
 # What the tests use beyond the base install.
 TEST_EXTRAS := dev,backbones,dask,export,milvus,parquet,sfm,show,train,web,docs
 
-.PHONY: demo test lint format docs docs-serve clean
+# Where the wheel is tried out, with nothing but what it brings.
+WHEEL := .venv/wheel
+
+.PHONY: demo test lint format docs docs-serve wheel clean
 
 # Where nobody sits at a terminal a server would never end: only the command for it is printed.
 demo: $(DEMO)/.ready
@@ -45,6 +50,14 @@ docs: $(DOCS)/.ready
 
 docs-serve: $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve
+
+wheel: $(TEST)/.ready
+	rm -rf dist $(WHEEL)
+	$(TEST)/bin/python -m build --no-isolation --outdir dist .
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	@set -e; away=$$(mktemp -d); trap 'rm -r "$$away"' EXIT; cd "$$away"; \
+	  for job in --version doctor demo; do echo "solar $$job"; "$(CURDIR)/$(WHEEL)/bin/solar" $$job; done
 
 $(DEMO)/.ready: pyproject.toml constraints.txt Makefile
 	$(call install,$(DEMO),.[$(DEMO_EXTRAS)])

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -13,6 +14,10 @@ from solar.demo import toy
 from solar.models import RetrievalConfig, RetrievalNet
 
 Addresses: TypeAlias = Callable[..., str]
+
+# No test may fail because a machine is slow.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 GOLDEN = Path(__file__).parent / "golden"
 

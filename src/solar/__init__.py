@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from solar.lazy import on_first_use
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 if TYPE_CHECKING:
     from solar.albums.groups import groups as groups

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import ExifTags, Image
 
@@ -183,7 +183,6 @@ def test_directories_in_a_circle_end() -> None:
     assert preview(io.BytesIO(file.whole(first))) is None
 
 
-@settings(deadline=None)
 @given(st.sampled_from(sorted(KINDS)), st.data())
 def test_damage_is_an_error_of_the_photo(kind: str, draw: st.DataObject) -> None:
     data = bytearray(KINDS[kind]())

@@ -1,7 +1,7 @@
 """Reports of groups as files: plain JSON with a group per line, read group by group.
 
 ```
-{"format": "solar-duplicates-1", "solar": "0.1.0", "photos": 20000, …, "groups": [
+{"format": "solar-duplicates-1", "solar": "1.0.0", "photos": 20000, …, "groups": [
 {"kind": "copy", "photos": […], "pairs": […]},
 {"kind": "crop", "photos": […], "pairs": […]}
 ]}

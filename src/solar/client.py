@@ -59,6 +59,7 @@ class ServerDetails(ServerPhoto):
     """
 
     bytes: int
+    exposure: dict[str, str]
     original: str
     original_is_file: bool
 

@@ -131,10 +131,13 @@ def test_the_page_shows_what_there_is(words: Path, visit: Visit, width: int) -> 
         page = visit(f"http://{host}:{port}/#/?q=3", viewport={"width": width, "height": 800})
         finished(page)
         assert page.get_by_role("link", name="Map").count() == 0
-        assert page.get_by_role("button", name="Right").count() == 0
-        assert page.get_by_role("link", name="Match").count() > 0
         assert page.get_by_label("Re-ranking").count() == 0
+        page.locator(".found-head summary").click()
         assert page.get_by_text("Local features").is_visible()
+        page.locator(".card").first.get_by_role("button", name="More").click()
+        assert page.get_by_role("menuitem", name="Matching details").count() == 1
+        assert page.get_by_text("More like this").count() == 0
+        page.keyboard.press("Escape")
         page.locator(".card a").first.focus()
         page.keyboard.press("+")  # nothing is marked
         assert page.get_by_role("group", name="Marked results").is_hidden()

@@ -33,8 +33,10 @@ def test_a_result_tells_why_it_was_found(site: str, visit: Visit) -> None:
     page = visit(f"{site}#/?q=4&box=30,20,220,170")
     finished(page)
     card = page.locator(".card").first
-    score, found = card.locator(".score").text_content(), card.get_attribute("data-id")
-    card.get_by_role("link", name="Why").click()
+    told = card.locator(".verdict p").text_content()
+    score, found = re.search(r"similarity ([\d.]+)", told)[1], card.get_attribute("data-id")
+    card.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="What looks alike").click()
     page.wait_for_url(re.compile(rf"#/why/4/{found}\?box=30,20,220,170"))
     explained(page)
     page.shoot("why")

@@ -44,6 +44,8 @@ def _kinds(schema: dict) -> set[str]:
 
 
 def _names(hint: object) -> set[str]:
+    if typing.get_origin(hint) is dict:
+        return {"object"}
     names = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
     kinds = typing.get_args(hint) if typing.get_origin(hint) is not list else (hint,)
     return {names.get(kind, "array") for kind in kinds or (hint,)}

@@ -50,7 +50,6 @@ export function boxEditor(photo, changed) {
   }
 
   stage.addEventListener("pointerdown", (event) => {
-    if (event.target.closest(".suggested")) return;
     const touch = event.pointerType === "touch";
     const onBox = frame.contains(event.target);
     // A finger that scrolls the page must not draw: it draws only when asked to, or on the box.
@@ -79,6 +78,8 @@ export function boxEditor(photo, changed) {
       // A click that drew nothing leaves what was there.
       if (event.type === "pointercancel" || (box && !boxes.isLargeEnough(box))) show(before);
       if (String(box) !== String(before)) settle();
+      // A drag draws also from a box that is offered; a click takes that.
+      else if (event.type === "pointerup") down.target.closest(".suggested")?.click();
     };
     stage.addEventListener("pointermove", move);
     stage.addEventListener("pointerup", done);

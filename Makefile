@@ -75,7 +75,7 @@ define install
 	@echo "Installing solar into $(1)/: 1.3 GB with PyTorch for the CPU, several GB with CUDA, which is what pip takes on Linux"
 	@echo "unless PIP_EXTRA_INDEX_URL says otherwise (see README). This may take minutes."
 	@$(PYTHON) -m venv $(1)
-	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '$(2)'
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '$(2)'
 	@touch $(1)/.ready
 endef
 

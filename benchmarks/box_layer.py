@@ -57,7 +57,7 @@ Pooled = Callable[[Tensor], Tensor]
 
 def pooled_by(net: RetrievalNet) -> Pooled:
     """What gives a network's pooled unit rows (b, channels) of normalised images (b, 3, h, w)."""
-    import openvino  # type: ignore[import-untyped]
+    import openvino
 
     example = torch.rand(2, 3, 224, 288)
     program: Any = openvino.convert_model(net.backbone.eval(), example_input=example)

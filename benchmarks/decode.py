@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from solar.images import load
-from solar.images.decode import FAST_GAP
+from solar.images.decode import GAPS
 from solar.images.resize import thumbnail_size
 
 Pixels = NDArray[np.uint8]
@@ -94,7 +94,8 @@ def methods() -> dict[str, Callable[[bytes], Pixels]]:
         simplejpeg = importlib.import_module("simplejpeg")
     except ImportError:
         return ways
-    ways[f"simplejpeg, gap {FAST_GAP}"] = simplejpeg_reader(simplejpeg, FAST_GAP)
+    gap = GAPS["fast"]
+    ways[f"simplejpeg, gap {gap}"] = simplejpeg_reader(simplejpeg, gap)
     ways["simplejpeg, gap 1.4"] = simplejpeg_reader(simplejpeg, 1.4)
     return ways
 

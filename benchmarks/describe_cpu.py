@@ -28,7 +28,7 @@ from lib.machine import machine
 from PIL import Image
 from torch import Tensor
 
-from solar.describe.backends import BACKENDS, open_backend
+from solar.describe.cpu.backends import BACKENDS, open_backend
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 
 TARGETS = {"torch": 1.7, "float32": 2.2, "int8": 4.0}

@@ -29,7 +29,7 @@ from lib.machine import machine
 from numpy.typing import NDArray
 
 from solar.datasets.patches.hpatches_cut import PhotoSequence, read_sequences
-from solar.describe.backends import BACKENDS
+from solar.describe.cpu.backends import BACKENDS
 from solar.images.opencv import opencv
 from solar.local.features import Frames, LocalFeatures, LocalModel, local_features, local_model
 from solar.matching.match import Matches, match_features

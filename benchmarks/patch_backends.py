@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from lib.machine import machine
 
-from solar.describe import runtime
-from solar.describe.backends import BACKENDS
+from solar.describe.cpu import runtime
+from solar.describe.cpu.backends import BACKENDS
 from solar.images import load
 from solar.images.opencv import opencv
 from solar.local.features import keypoints_of, local_features, patch_cutter
@@ -56,7 +56,7 @@ def by_ranges(model: PatchNet, patches: torch.Tensor) -> PatchBackend:
         plain, int8 = Path(folder, "plain.onnx"), Path(folder, "int8.onnx")
         export_onnx(model, plain)
         quantise_onnx(plain, int8, iter(patches.numpy().reshape(-1, 64, 1, 32, 32)))
-        run = runtime.start("openvino", int8, torch.get_num_threads(), shape=(1, 1, 32, 32))
+        run = runtime.start("openvino", int8, torch.get_num_threads())
     return PatchBackend(model, INT8, run)
 
 

@@ -10,6 +10,7 @@ from support.drawn import drawn_retrieval
 
 from solar.cli import app
 from solar.cli import describe as command
+from solar.describe.network import Network
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, load, save
 
@@ -67,14 +68,16 @@ def test_a_backend_describes_as_extract_does(
     asked = []
 
     class Doubled:
-        def __init__(self, network: RetrievalNet) -> None:
-            self.network, self.device = network, network.device
+        backend = "openvino-int8"
+
+        def __init__(self, network: Network) -> None:
+            self.network, self.device = network.net, network.device
 
         def __call__(self, pixels: object) -> object:
             with torch.inference_mode():
                 return 2 * self.network.multiscale(self.network.normalise(pixels))
 
-    def describer(network: RetrievalNet, settings: object, photos: object) -> Doubled:
+    def describer(network: Network, settings: object, photos: object, *, singly: bool) -> Doubled:
         asked.append((settings, photos))
         return Doubled(network)
 

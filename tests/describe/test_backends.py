@@ -11,8 +11,8 @@ from PIL import Image
 from support.drawn import drawn_retrieval
 
 from solar.demo import toy
-from solar.describe import backends, runtime, trial
-from solar.describe.backends import BackendNet, open_backend
+from solar.describe.cpu import backends, runtime, trial
+from solar.describe.cpu.backends import BackendNet, open_backend
 from solar.errors import SolarError
 from solar.files import cache_directory
 from solar.images import load
@@ -118,7 +118,7 @@ def dying_openvino(folder: Path, monkeypatch: pytest.MonkeyPatch, deadly: str) -
     package.mkdir()
     (package / "__init__.py").write_text(
         "import os, pathlib, signal\n"
-        f"capped = {runtime.CAP[0]!r} in os.environ\n"
+        f"capped = {runtime.CAP!r} in os.environ\n"
         f"with pathlib.Path({str(folder / 'starts')!r}).open('a') as file:\n"
         "    file.write('capped\\n' if capped else 'free\\n')\n"
         f"if {deadly}:\n"
@@ -177,15 +177,15 @@ def test_the_cap_is_set_while_a_runtime_starts_and_gone_afterwards(
     seen = []
 
     def fake(file: Path, threads: int) -> runtime.Run:
-        seen.append(os.environ.get(runtime.CAP[0]))
+        seen.append(os.environ.get(runtime.CAP))
         return lambda images: images
 
-    monkeypatch.delenv(runtime.CAP[0], raising=False)
+    monkeypatch.delenv(runtime.CAP, raising=False)
     monkeypatch.setitem(runtime._RUNTIMES, "openvino", fake)
     runtime.start("openvino", tmp_path, 1, cap=True)
     runtime.start("openvino", tmp_path, 1, cap=False)
-    assert seen == [runtime.CAP[1], None]
-    assert runtime.CAP[0] not in os.environ
+    assert seen == ["AVX512_CORE_VNNI", None]
+    assert runtime.CAP not in os.environ
 
 
 def test_wrong_descriptors_are_not_used(

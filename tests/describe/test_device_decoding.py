@@ -60,12 +60,11 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     stand_in = StandIn()
-    for place in (pipeline, device_decoding):
-        monkeypatch.setattr(place, "jpeg_engine", lambda device: stand_in)
+    monkeypatch.setattr(device_decoding, "jpeg_engine", lambda device: stand_in)
     return stand_in
 
 
-def decoded(photos: Path, net: RetrievalNet, **changes: object) -> list[pipeline.Decoded]:
+def decoded(photos: Path, net: RetrievalNet, **changes: object) -> list[device_decoding.Decoded]:
     settings = replace(Settings.of(net, device="cpu"), decoder="device", **changes)
     job = DescribingJob(find_photos(photos), settings, {"0a.jpg": (9.0, 9.0, 80.0, 90.0)}, HERE)
     describe = pipeline.describer(net, settings)
@@ -102,8 +101,7 @@ def test_the_index_says_which_decoder(
     before = len(engine.calls)
     filled(mixed, tmp_path / "s", mode="fast", **how)
     assert len(engine.calls) == before
-    for place in (pipeline, device_decoding):
-        monkeypatch.setattr(place, "jpeg_engine", lambda device: None)
+    monkeypatch.setattr(device_decoding, "jpeg_engine", lambda device: None)
     slow = filled(mixed, tmp_path / "t", mode="fast", **how)
     assert slow.spec.settings["mode"] == "fast"
     assert slow.spec.settings["decoder"] == "pillow"

@@ -46,8 +46,8 @@ _describer, _fingerprint = cache(describer), cache(fingerprint)
 def _loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading a network and making it fast takes longer than all that is tested here."""
     monkeypatch.setattr("solar.models.retrieval_model", lambda model, **_: loaded(model))
-    monkeypatch.setattr(describing, "describer", lambda net, how, _: _describer(net, how))
-    monkeypatch.setattr(describing, "fingerprint", _fingerprint)
+    monkeypatch.setattr(describing, "describer", lambda net, how, _: _describer(net.net, how))
+    monkeypatch.setattr("solar.models.fingerprint", _fingerprint)
 
 
 _load = retrieval_model

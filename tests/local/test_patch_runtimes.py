@@ -11,7 +11,7 @@ from support.drawn import drawn_state
 from support.running import refused, solar
 from support.warped import toy_photo, turned
 
-from solar.describe import backends, trial
+from solar.describe.cpu import backends, trial
 from solar.errors import SolarError
 from solar.local.features import local_model
 from solar.local.patch_network import (

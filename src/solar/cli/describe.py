@@ -11,8 +11,8 @@ from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.arrays import Floats, Pixels
+    from solar.describe.network import Network
     from solar.describe.settings import Settings
-    from solar.models import RetrievalNet
 
 EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
 
@@ -43,22 +43,21 @@ def describe(
 
     from solar.cli import printing
     from solar.cli.progress import steps
+    from solar.describe.network import network_of
     from solar.describe.progress import counted
     from solar.describe.settings import Settings
     from solar.errors import SolarError
     from solar.files import replacing
-    from solar.models import RetrievalNet, load
 
     printing.check_suffix(output, [".npy"])
-    half, backend = options.is_half(compress), backend or "torch"
+    half, backend = options.is_half(compress), backend or "auto"
     box_of = dict(zip(images, options.boxes(box, len(images), shared=True), strict=True))
     skipped = {str(image): why for image in images if (why := _unusable(image))}
     skipping = skip_bad or report is not None
     if skipped and not skipping:  # before any work
         raise SolarError(next(iter(skipped.values())))
-    network = load(model or DEFAULT, device=device if backend == "torch" else device or "cpu")
-    if not isinstance(network, RetrievalNet):
-        raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
+    place = device if backend in ("auto", "torch") else device or "cpu"
+    network = network_of(model or DEFAULT, device=place)
     usable = [image for image in images if str(image) not in skipped]
     settings = Settings.of(
         network,
@@ -86,7 +85,7 @@ def describe(
                 done.append(str(image))
                 advance(1)
         with temporary.open("wb") as file:
-            table = np.stack(rows) if rows else np.empty((0, network.dim), np.float32)
+            table = np.stack(rows) if rows else np.empty((0, network.facts.dim), np.float32)
             np.save(file, table.astype(np.float16) if half else table)
     printing.write_report(report, len(done), skipped, "described", photos=done)
     printing.print_summary("Described", len(done), skipped, where=str(output))
@@ -105,15 +104,16 @@ def _unusable(photo: Path) -> str | None:
 
 
 def _runner(
-    network: "RetrievalNet", settings: "Settings", photos: list[Path]
+    network: "Network", settings: "Settings", photos: list[Path]
 ) -> "Callable[[Pixels], Floats]":
     """The function from a decoded photo to its descriptor (dim,) on the chosen backend."""
-    if settings.backend == "torch":
-        size, scales = settings.size, settings.scales
-        return lambda pixels: network.describe(pixels, size=size, scales=scales)[0]
-
-    from solar.describe.pipeline import describer, stack
+    from solar.describe.pipeline import as_input, as_rows, describer
     from solar.images import Photos
 
-    run = describer(network, settings, Photos(tuple(map(str, photos)), tuple(photos)))
-    return lambda pixels: run(stack([pixels], run.device))[0].cpu().numpy()
+    if settings.backend != "torch":
+        many = Photos(tuple(map(str, photos)), tuple(photos))
+        run = describer(network, settings, many, singly=True)
+        if run.backend != "torch":
+            return lambda pixels: as_rows(run(as_input([pixels], run)))[0]
+    size, scales = settings.size, settings.scales
+    return lambda pixels: network.net.describe(pixels, size=size, scales=scales)[0]

@@ -39,7 +39,13 @@ _ASMK = ("features", "words", "codebook", "train_on", "regions")
 _GLOBAL = (
     *("model", "size", "scales", "fast", "ignore_orientation", "compress", "device", "backend"),
     *("max_pixels", "keypoints", "decoders", "batch", "scheduler", "workers"),
+    *("thorough", "timing"),
 )
+
+THOROUGH = "1,1.4142135623730951,2"
+"""The scales that find photos best of those in docs/performance.md."""
+
+_LONG = 30.0  # seconds after which a build says where they went
 
 
 @app.command(epilog="Example: solar index build photos/ -o photos.solar")
@@ -66,6 +72,8 @@ def build(
     json: options.Json = False,
     metadata: Metadata = None,
     keypoints: Annotated[bool, typer.Option("--precompute-keypoints")] = False,
+    thorough: bool = False,
+    timing: bool = False,
     method: options.Method = "global",
     features: options.LocalFeatures = None,
     words: Annotated[int | None, typer.Option(min=1)] = None,
@@ -86,12 +94,13 @@ def build(
         workers: Compute on this many local Dask workers.
         keypoints: Compute the keypoints of all photos now, up to 136 kB each; otherwise searches
             compute them when a photo is first matched.
+        thorough: Describe at scales 1, 1.41 and 2, which find more; searches take them, too.
+        timing: Print where the time went; otherwise only if it was more than 30 seconds.
         words: For ASMK: number of visual words to learn.
         train_on: For ASMK: learn the visual words from these photos instead.
     """
-    from solar.asmk import build as asmk_build
-    from solar.asmk.build import AsmkSettings
     from solar.describe import Throughput
+    from solar.describe.timing import taken
     from solar.index.build import build_index
 
     known: dict[str, Any] = {"metadata": metadata, "follow": follow}
@@ -102,6 +111,9 @@ def build(
                 raise SolarError(
                     f"{option} is for one embedding per photo: leave it out with --method asmk."
                 )
+            from solar.asmk import build as asmk_build
+            from solar.asmk.build import AsmkSettings
+
             asked = AsmkSettings(features, words, codebook, train_on, regions=regions)
             built = asmk_build.build(sources, output, asked, **known)
         else:
@@ -109,7 +121,7 @@ def build(
                 raise SolarError(f"{option} needs --method asmk.")
             describing = {
                 "size": size,
-                "scales": options.parse_scales(scales),
+                "scales": options.parse_scales(THOROUGH if thorough else scales),
                 "orient": not ignore_orientation,
                 "mode": None if fast is None else "fast" if fast else "exact",
                 "device": device,
@@ -124,8 +136,15 @@ def build(
     if keypoints:
         _keep_keypoints(output)
     _report(built, output, report, json=json, now=shown.done)
+    _print_timing(taken(), always=timing)
     if built.skipped and not skip_bad:
         raise typer.Exit(1)
+
+
+def _print_timing(seconds: dict[str, float], *, always: bool) -> None:
+    if seconds and (always or sum(seconds.values()) > _LONG):
+        parts = ", ".join(f"{what} {took:.1f} s" for what, took in seconds.items())
+        printing.say(f"Time by what was done, partly at once: {parts}.")
 
 
 def _keep_keypoints(output: str) -> None:

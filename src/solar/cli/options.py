@@ -166,7 +166,8 @@ Device = Annotated[
 Backend = Annotated[
     str | None,
     typer.Option(
-        help="CPU backend: torch, onnxruntime, openvino, onnxruntime-int8 or openvino-int8."
+        help="CPU backend: auto (default: the fastest that a test run proved equal), torch "
+        "(float32), openvino-bf16, openvino, onnxruntime, onnxruntime-int8 or openvino-int8."
     ),
 ]
 Embeddings = Annotated[

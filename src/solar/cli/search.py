@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from solar.cli.completion import rerank_methods
 from solar.cli.help import METHODS
 from solar.cli.printing import counted, print_json, say, show, warnings_as_sentences
 from solar.errors import SolarError
-from solar.files import refuse_places, replacing
+from solar.files import cache_directory, refuse_places, replacing
 
 if TYPE_CHECKING:
     from solar.client import Client, ServerPhoto
@@ -145,6 +146,18 @@ def search(
         print_json([_facts(hit) | _where_and_when(known.get(hit.path)) | texts for hit in hits])
     elif html is None and csv is None:
         _print(hits)
+    if sys.stderr.isatty() and not index.startswith("http"):
+        _mention_serving(index)
+
+
+def _mention_serving(index: str) -> None:
+    """Say, the first time on this machine, what spares the start of every search."""
+    said = cache_directory() / "serve.mentioned"
+    with suppress(OSError):
+        if not said.exists():
+            said.parent.mkdir(parents=True, exist_ok=True)
+            said.touch()
+            say(f"Every search starts anew; `solar serve {index}` keeps the model loaded.")
 
 
 def _found_here(

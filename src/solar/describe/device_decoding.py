@@ -10,17 +10,17 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
+from solar.describe.file_facts import FileFacts
 from solar.describe.prefetch import ahead, prefetched
 from solar.errors import SolarError
 from solar.images import DecodedImage, Photos, Stamp
-from solar.images.exif import ExifFacts, exif_facts
+from solar.images.exif import exif_facts
 from solar.images.gpu import Reduction
 from solar.images.sources import PhotoFile
 
@@ -49,13 +49,6 @@ class DeviceImage:
     pixels: Tensor  # (h, w, 3) bytes
     width: int  # of the whole, upright photo, like its height
     height: int
-
-
-class FileFacts(NamedTuple):
-    """What the file of a photo says besides its pixels."""
-
-    stamp: Stamp
-    exif: ExifFacts
 
 
 Decoded = tuple[int, DecodedImage | DeviceImage | str, FileFacts | None]

@@ -11,28 +11,35 @@ from __future__ import annotations
 import os
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from solar.arrays import Floats, Pixels, Vectors
 from solar.defaults import BATCH, BATCH_PIXELS
-from solar.describe.device_decoding import Decoded, DeviceDecoding, FileFacts, jpeg_engine
+from solar.describe.cpu.graph import GRAPHS, MANY, GraphNet, can_be_graph, open_graph
+from solar.describe.file_facts import FileFacts
+from solar.describe.network import Network, network_of
 from solar.describe.prefetch import ahead, prefetched
 from solar.describe.progress import Progress, counted
 from solar.describe.settings import Settings, for_more
+from solar.describe.timing import spent
 from solar.errors import PassingError, SolarError
 from solar.images import Box, Photos, Source, Stamp
 from solar.images.exif import exif_facts
 from solar.images.sources import PhotoFile
-from solar.models import RetrievalNet
-from solar.models.inference import checked_device
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from solar.describe.device_decoding import Decoded
+    from solar.models import RetrievalNet
 
 Key = TypeVar("Key")
 
@@ -53,32 +60,76 @@ class Describer(Protocol):
     """Pixels to descriptors: `FusedNet`, or another backend."""
 
     @property
-    def device(self) -> torch.device:
-        """Where it computes."""
+    def device(self) -> Any:
+        """Where it computes: a `torch.device`, or what has its `type`."""
 
     @property
     def backend(self) -> str:
         """What computes."""
 
-    def __call__(self, pixels: Tensor) -> Tensor:
+    def __call__(self, pixels: Any) -> Any:
         """Shape: (b, h, w, 3) bytes to (b, dim) float32."""
 
 
-def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = None) -> Describer:
+def describer(
+    net: RetrievalNet | Network,
+    settings: Settings,
+    photos: Photos | None = None,
+    *,
+    singly: bool = False,
+) -> Describer:
     """The fastest faithful way to run a network with some settings.
 
-    An int8 backend is calibrated on the photos. A SolarError if the device or backend is missing.
-    """
-    from solar.describe.fast_net import FusedNet
+    Args:
+        net: The network.
+        settings: How to describe.
+        photos: What will be described; int8 is calibrated on some. If they are many, "auto" makes
+            a graph of a network that was loaded from a file; otherwise it uses one made before.
+        singly: They will be given one by one, so all cores work on one.
 
-    if settings.backend != "torch":
-        from solar.describe.backends import BackendNet, open_backend
+    Raises:
+        SolarError: The device or backend is missing.
+    """
+    network = network_of(net)
+    graphs = settings.device == "cpu" and settings.backend in ("auto", *GRAPHS)
+    if graphs and not (settings.backend == "openvino" and can_be_graph(network)):
+        found = _graph(network, settings, 0 if photos is None else len(photos), singly)
+        if found is not None:
+            return found
+    elif settings.backend not in ("auto", "torch"):
+        from solar.describe.cpu.backends import BackendNet, open_backend
 
         examples = () if photos is None else map(photos.read, range(len(photos)))
-        opened = open_backend(net, settings.backend, calibration=examples)
-        return BackendNet(net, opened, settings.scales)
+        opened = open_backend(network.net, settings.backend, calibration=examples)
+        return BackendNet(network.net, opened, settings.scales)
+    from solar.describe.fast_net import FusedNet
+    from solar.models.inference import checked_device
+
     device = checked_device(settings.device)
-    return FusedNet(net, device=device, dtype=settings.dtype, scales=settings.scales)
+    return FusedNet(network.net, device=device, dtype=settings.dtype, scales=settings.scales)
+
+
+def _graph(network: Network, settings: Settings, photos: int, singly: bool) -> GraphNet | None:
+    """A graph, if it was asked for or there is one already, or it is worth making one."""
+    asked = settings.backend in GRAPHS
+    if asked:
+        from solar.models.export import require
+
+        require("openvino", purpose=f"The backend {settings.backend}")
+    names = GRAPHS[GRAPHS.index(settings.backend) :] if asked else GRAPHS
+    if settings.precision == "float32":
+        names = names[-1:]
+    make = asked or (photos >= MANY and bool(network.source))
+    graph, reason = open_graph(
+        network, settings.scales, names, make=make, many=photos > 1 and not singly
+    )
+    used = "torch" if graph is None else graph.backend
+    if asked and used != settings.backend:
+        warnings.warn(
+            f"The backend {settings.backend} does not work here, so {used} is used: {reason}.",
+            stacklevel=3,
+        )
+    return graph
 
 
 @dataclass(frozen=True)
@@ -126,7 +177,8 @@ class DescribingJob:
         facts: dict[int, FileFacts] = {}
 
         def batches() -> Iterator[Batch[int]]:
-            batcher = Batcher[int](self.throughput.batch, self.throughput.pixels)
+            alike = not getattr(describe, "any_size", False)
+            batcher = Batcher[int](self.throughput.batch, self.throughput.pixels, alike)
             for number, image, known in islice(decoded, len(numbers)):
                 if known is not None:
                     facts[number] = known
@@ -168,9 +220,11 @@ class DescribingJob:
         facts = None
         for pause in (*_PAUSES, None):
             try:
-                file, stamp = content or self.photos.content(number)
-                facts = FileFacts(stamp, exif_facts(file))
-                return number, self.settings.decode(file, self._box(number)), facts
+                with spent("reading"):
+                    file, stamp = content or self.photos.content(number)
+                    facts = FileFacts(stamp, exif_facts(file))
+                with spent("decoding"):
+                    return number, self.settings.decode(file, self._box(number)), facts
             except PassingError as error:
                 if pause is None:
                     raise PassingError(
@@ -191,16 +245,19 @@ class DescribingJob:
         if decoders is None:
             decoders = decoders_for(describe.device)
         most = 2 * self.throughput.batch + decoders
-        engine = jpeg_engine(describe.device) if self.settings.decoder == "device" else None
-        if engine is not None:
-            return DeviceDecoding(
-                self.photos,
-                lambda number, data: self.settings.plan(data, self._box(number)),
-                self.decode,
-                engine,
-                describe.device,
-                decoders,
-            ).stream(numbers, most)
+        if self.settings.decoder == "device":
+            from solar.describe.device_decoding import DeviceDecoding, jpeg_engine
+
+            engine = jpeg_engine(describe.device)
+            if engine is not None:
+                return DeviceDecoding(
+                    self.photos,
+                    lambda number, data: self.settings.plan(data, self._box(number)),
+                    self.decode,
+                    engine,
+                    describe.device,
+                    decoders,
+                ).stream(numbers, most)
         if decoders == 0:
             return map(self.decode, numbers)
         return ahead(self.decode, numbers, decoders, most)
@@ -209,20 +266,29 @@ class DescribingJob:
 def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Floats]]:
     """Describe batches; a GPU works on one while the next ones are put together."""
     on_gpu = describe.device.type == "cuda"
-    ready = ((batch.keys, stack(batch.pixels, describe.device)) for batch in batches)
-    running: deque[tuple[list[int], Tensor]] = deque()
+    ready = ((batch.keys, as_input(batch.pixels, describe)) for batch in batches)
+    running: deque[tuple[list[int], Any]] = deque()
     for keys, pixels in prefetched(ready, 2) if on_gpu else ready:
-        running.append((keys, describe(pixels)))
+        with spent("network"):
+            running.append((keys, describe(pixels)))
         if len(running) > on_gpu:
             done, vectors = running.popleft()
-            yield done, vectors.cpu().numpy()
+            yield done, as_rows(vectors)
     for keys, vectors in running:
-        yield keys, vectors.cpu().numpy()
+        yield keys, as_rows(vectors)
+
+
+def as_input(pixels: Sequence[Pixels | Tensor], describe: Describer) -> Any:
+    """Photos as a describer takes them: in one array, or each by itself for a graph."""
+    alike = not getattr(describe, "any_size", False)
+    return stack(pixels, describe.device) if alike else pixels
 
 
 def stack(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
     """(b, h, w, 3) bytes: on the GPU if some are there, else in memory that it can fetch."""
-    if any(isinstance(one, Tensor) for one in pixels):
+    import torch
+
+    if any(isinstance(one, torch.Tensor) for one in pixels):
         return _stack_on_device(pixels, device)
     shape = (len(pixels), *pixels[0].shape)
     batch = torch.empty(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
@@ -231,8 +297,16 @@ def stack(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
     return batch
 
 
+def as_rows(vectors: Any) -> Floats:
+    """What a describer returns, in main memory."""
+    rows: Floats = vectors if isinstance(vectors, np.ndarray) else vectors.cpu().numpy()
+    return rows
+
+
 def _stack_on_device(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
-    there = [one if isinstance(one, Tensor) else stack([one], device)[0] for one in pixels]
+    import torch
+
+    there = [one if isinstance(one, torch.Tensor) else stack([one], device)[0] for one in pixels]
     batch = torch.stack([tensor.to(device, non_blocking=True) for tensor in there])
     for tensor in there:
         if tensor.is_cuda:  # its memory must not be used again before it was copied
@@ -260,17 +334,18 @@ class Batcher(Generic[Key]):
 
     most: int = BATCH  # photos per batch
     budget: int = BATCH_PIXELS  # pixels per batch (a photo larger than that goes alone)
+    alike: bool = True  # photos of a batch have one size
     _waiting: dict[tuple[int, ...], Batch[Key]] = field(default_factory=dict)
     _pixels: int = 0
     _photos: int = 0
 
     def add(self, key: Key, pixels: Any) -> Iterator[Batch[Key]]:
         """Take one photo; yield the batches that are full now."""
-        size = tuple(pixels.shape)
+        size = tuple(pixels.shape) if self.alike else ()
         batch = self._waiting.setdefault(size, Batch([], []))
         batch.keys.append(key)
         batch.pixels.append(pixels)
-        area = size[0] * size[1]
+        area = pixels.shape[0] * pixels.shape[1]
         self._pixels += area
         self._photos += 1
         if len(batch.keys) >= self.most or (len(batch.keys) + 1) * area > self.budget:
@@ -284,7 +359,7 @@ class Batcher(Generic[Key]):
             yield self._take(size)
 
     def _held(self, size: tuple[int, ...]) -> int:
-        return len(self._waiting[size].keys) * size[0] * size[1]
+        return sum(one.shape[0] * one.shape[1] for one in self._waiting[size].pixels)
 
     def _take(self, size: tuple[int, ...]) -> Batch[Key]:
         self._pixels -= self._held(size)
@@ -293,7 +368,7 @@ class Batcher(Generic[Key]):
         return batch
 
 
-def decoders_for(device: torch.device) -> int:
+def decoders_for(device: Any) -> int:
     """A GPU needs all the decoding it can get; a CPU that runs the network hardly any."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, (cores or 2) - 1) if device.type == "cuda" else 1
@@ -306,19 +381,27 @@ _PIXELS = 8 * 2**20
 class QueryEncoder:
     """Describes queries as the photos that they are compared with were described.
 
-    Decoding, the fused network and the averaging of scales are those of an index. The
-    network is left as it is. Several threads may use one encoder.
+    Decoding and the averaging of scales are those of `solar.extract`; what computes may be another
+    runtime, which agrees with it. Several threads may use one encoder.
 
     Args:
         recorded: The settings that an index keeps; the network's own where it has none.
     """
 
-    def __init__(self, net: RetrievalNet, recorded: Mapping[str, Any] | None = None) -> None:
-        # torch agrees with all backends, and needs neither their packages nor an export.
-        self.net = net
-        self.settings = Settings.of(net, **{**for_more(recorded or {}), "backend": "torch"})
-        self._run = describer(net, self.settings)
+    def __init__(
+        self, net: RetrievalNet | Network, recorded: Mapping[str, Any] | None = None
+    ) -> None:
+        self.network = network_of(net)
+        # All float runtimes agree with each other, and int8 with them as well as it can.
+        how = {**for_more(recorded or {}), "backend": "auto"}
+        self.settings = Settings.of(self.network, **how)
+        self._run = describer(self.network, self.settings)
         self._alone = threading.Lock()  # a GPU's recorded graphs have one input each
+
+    @property
+    def net(self) -> RetrievalNet:
+        """The network, loaded if it is not yet."""
+        return self.network.net
 
     def __call__(self, photo: Source, box: Box | None = None) -> Floats:
         """The descriptor (dim,) of a photo or of a box in it; errors are those of `decode`."""
@@ -338,7 +421,7 @@ class QueryEncoder:
         step = max(1, _PIXELS // (height * width))
         rows: list[Floats] = []
         for start in range(0, len(photos), step):
-            batch = stack(photos[start : start + step], self._run.device)
+            batch = as_input(photos[start : start + step], self._run)
             with self._alone:
-                rows += list(self._run(batch).cpu().numpy())
+                rows += list(as_rows(self._run(batch)))
         return rows

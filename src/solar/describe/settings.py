@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from solar.defaults import GPU_DECODES
 from solar.errors import SolarError
 from solar.images import MAX_PIXELS, Box, DecodedImage, Source, check_visible, load
+from solar.images.decode import Mode
 from solar.images.resize import Square
 
 if TYPE_CHECKING:
     import torch
 
+    from solar.describe.network import Network
     from solar.images.gpu import Reduction
     from solar.models import RetrievalNet
 
 
 # Of a field: whether an index records it, whether vectors with different values can be
 # compared, and whether a caller chooses it.
-_UNIMPORTANT = {"compared": False}  # a GPU's bfloat16 and JPEG decoder move vectors too little
+# A GPU's bfloat16 and JPEG decoder move vectors too little, and so does a CPU's runtime, which is
+# tried out first; but see `comparable` for int8.
+_UNIMPORTANT = {"compared": False}
 _PASSING = {"recorded": False, "compared": False}
 _INTERNAL = {"recorded": False, "compared": False, "chosen": False}
 
@@ -33,13 +37,16 @@ class Settings:
         size: Longest side of a photo in pixels; by default the network's own.
         scales: Scales to average; by default the network's own.
         orient: Obey EXIF orientation.
-        mode: "exact", or "fast", which decodes JPEGs on a GPU that describes, where torchvision is
-            installed, and otherwise large ones at a fraction of their size.
+        mode: "auto" decodes JPEGs that are four times too large at a fraction of their size, which
+            moves an embedding less than another runtime does; "exact" decodes all as published;
+            "fast" decodes them on a GPU that describes, where torchvision is installed, and
+            otherwise those three times too large at a fraction of their size.
         decoder: What decodes plain JPEGs; all others are Pillow's.
         device: "cpu" or "cuda"; by default where the network is.
         precision: Of the backbone: "auto" is float32 on a CPU and bf16 on a GPU.
-        backend: What computes: "torch", or another runtime for a CPU such as "openvino", which is
-            used only if a test run succeeds; int8 is calibrated on the first photos.
+        backend: What computes on a CPU: "auto", the fastest that a test run has proven equal to
+            torch; or "torch", or a runtime such as "openvino-bf16", which is used only if a test
+            run succeeds; int8 is calibrated on the first photos.
         max_pixels: Larger photos are skipped.
         least_side: Pixels that the network needs at every scale.
         square: Of a network that takes squares.
@@ -48,33 +55,34 @@ class Settings:
     size: int
     scales: tuple[float, ...]
     orient: bool = True
-    mode: Literal["exact", "fast"] = "exact"
+    mode: Mode = "auto"
     decoder: Literal["pillow", "device"] = field(
         default="pillow", metadata=_UNIMPORTANT | {"chosen": False}
     )
     device: str = field(default="cpu", metadata=_UNIMPORTANT)
     precision: Literal["auto", "float32", "bf16"] = field(default="auto", metadata=_UNIMPORTANT)
-    backend: str = "torch"
+    backend: str = field(default="auto", metadata=_UNIMPORTANT)
     max_pixels: int = field(default=MAX_PIXELS, metadata=_PASSING)
     least_side: int = field(default=1, metadata=_INTERNAL)
     square: Square | None = field(default=None, metadata=_INTERNAL)
 
     @classmethod
-    def of(cls, net: RetrievalNet, **options: Any) -> Settings:
+    def of(cls, net: RetrievalNet | Network, **options: Any) -> Settings:
         """Settings for a network; None and what is missing is its own size, scales and device.
 
         A TypeError if an option is not one that a caller can choose.
         """
-        from solar.models.inference import checked_device
+        from solar.describe.network import Facts, Network
 
         if unknown := sorted(options.keys() - names("chosen")):
             known = ", ".join(names("chosen"))
             raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")
         given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
-        given["device"] = checked_device(given.get("device", net.device)).type
-        given |= {"least_side": net.backbone.least_side, "square": net.config.square}
-        given["scales"] = tuple(given.get("scales", net.config.scales))
-        return cls(**{"size": net.config.size, **given})
+        facts = net.facts if isinstance(net, Network) else Facts.of(net)
+        given["device"] = _device_type(given.get("device", net.device))
+        given |= {"least_side": facts.least_side, "square": facts.square}
+        given["scales"] = tuple(given.get("scales", facts.scales))
+        return cls(**{"size": facts.size, **given})
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -123,15 +131,17 @@ class Settings:
         The device decodes where it can if photos are to be decoded fast, or if that is the default
         and `mode` is None. It decodes all of the photo, so that this is exact but for rounding.
         """
+        fitted = replace(self, backend=backend)
+        wanted = mode == "fast" or (mode is None and GPU_DECODES)
+        if not wanted or self.square is not None:
+            return fitted
         import torch
 
         from solar.describe.device_decoding import jpeg_engine
 
-        fitted = replace(self, backend=backend)
-        wanted = mode == "fast" or (mode is None and GPU_DECODES)
-        if wanted and self.square is None and jpeg_engine(torch.device(self.device)):
-            return replace(fitted, mode="exact", decoder="device")
-        return fitted
+        if not jpeg_engine(torch.device(self.device)):
+            return fitted
+        return replace(fitted, mode="exact", decoder="device")
 
     def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
         """What an index records of these settings, and of the parts of photos described."""
@@ -147,9 +157,26 @@ def names(role: Literal["recorded", "compared", "chosen"]) -> tuple[str, ...]:
 def comparable(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Of recorded settings, those in which vectors must agree; boxes belong to single photos."""
     ignored = {"boxes", *names("recorded")} - {*names("compared")}
-    return {name: value for name, value in recorded.items() if name not in ignored}
+    kept = {name: value for name, value in recorded.items() if name not in ignored}
+    return kept | _int8(recorded)
 
 
 def for_more(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Of recorded settings, those with which more photos must be described."""
-    return {name: recorded[name] for name in names("compared") if name in recorded}
+    kept = {name: recorded[name] for name in names("compared") if name in recorded}
+    return kept | _int8(recorded)
+
+
+def _int8(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The backend, if it moves vectors further than those that are comparable."""
+    backend = str(recorded.get("backend", ""))
+    return {"backend": backend} if backend.endswith("-int8") else {}
+
+
+def _device_type(device: Any) -> str:
+    """The kind of a device; a SolarError if this machine does not have it."""
+    if str(device) == "cpu":
+        return "cpu"
+    from solar.models.inference import checked_device
+
+    return checked_device(device).type

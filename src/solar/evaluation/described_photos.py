@@ -233,7 +233,7 @@ def model_describer(
         return None
     from solar.models import retrieval_model  # descriptors alone are evaluated without torch
 
-    device = settings.device or (None if settings.backend in (None, "torch") else "cpu")
+    device = settings.device or (None if settings.backend in (None, "auto", "torch") else "cpu")
     return ModelDescriber(retrieval_model(model, device=device), settings)
 
 
@@ -254,6 +254,10 @@ class ModelDescriber:
 
         return fingerprint(self.model)
 
+    @property
+    def _backend(self) -> str:
+        return "torch" if self.settings.published else self.settings.backend or "auto"
+
     def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> DescribedPhotos:
         """Describe photos, some only inside a box, unless the cache has them."""
         index = fill(
@@ -261,7 +265,7 @@ class ModelDescriber:
             photos,
             model=self.model,
             boxes=boxes,
-            backend=self.settings.backend or "torch",
+            backend=self._backend,
             options={"compress": self.settings.compress or "none"},
             progress=self.settings.progress,
             empty=True,
@@ -278,6 +282,6 @@ class ModelDescriber:
         settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
         places = [str(place) for place in photos.places]
         half, published = self.settings.compress == "fp16", self.settings.published
-        how = (self.settings.backend or "torch", half, published)
+        how = (self._backend, half, published)
         key = json.dumps([*settings, places, dict(boxes), *how])
         return Path(self.settings.cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.solar"

@@ -46,7 +46,7 @@ class EvaluationSettings:
             65,536 rows.
         device: Where to compute scores and, for a model that is not loaded yet, embeddings.
         progress: Called with the step, what is done, and the total.
-        backend: CPU backend, as for `solar.build`; default: torch.
+        backend: CPU backend, as for `solar.build`; default: auto, the fastest.
         compress: `none`, or `fp16` to round embeddings to float16.
         published: As the published code does it: stored pixels (no EXIF orientation), decoded by
             Pillow, and float32 on a GPU, too.

@@ -9,10 +9,10 @@ and ignored colour profiles are the same here; three things differ:
   describes the grey that fills the missing part.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,14 @@ from solar.images.resize import REDUCING_GAP, Square, query_size, thumbnail, thu
 MAX_PIXELS = 178_956_970
 """Largest photo decoded by default: half a gigabyte of RGB, and where Pillow itself refuses."""
 
-FAST_GAP = 1.5
-"""Fast mode decodes a JPEG at no less than this multiple of the target size.
+Mode = Literal["exact", "auto", "fast"]
 
-Measured by ``benchmarks/decode.py`` on tiled photos, the hardest texture: 45 dB against exact mode
-just above 1.5, and 40 dB just above 1.0. A gap of 2 would leave 12-megapixel photos, at 3.9 times
-the usual 1024 pixels, without any gain.
+GAPS: Mapping[Mode, float] = {"auto": 2.0, "fast": 1.5}
+"""At no less than this multiple of the target size a JPEG is decoded, unless exactly.
+
+1.5 is measured by ``benchmarks/decode.py`` on tiled photos, the hardest texture: 45 dB against
+exact mode just above 1.5, and 40 dB just above 1.0. A gap of 2 leaves 12-megapixel photos, at 3.9
+times the 1024 pixels of published models, without any gain.
 """
 
 LEAST_SIDE = 8
@@ -88,7 +90,7 @@ def load(
     *,
     box: Box | None = None,
     orient: bool = True,
-    mode: Literal["exact", "fast"] = "exact",
+    mode: Mode = "exact",
     max_pixels: int | None = None,
     square: Square | None = None,
 ) -> DecodedImage:
@@ -100,9 +102,10 @@ def load(
             shrunk by the same factor as its photo.
         box: In pixels of the upright photo (of the stored photo where ``orient`` is off).
         orient: See ``read_image``.
-        mode: ``"exact"`` gives the pixels of the published code. ``"fast"`` lets the JPEG decoder
-            do part of the shrinking for photos at least three times too large, with the same shape
-            and nearly the same pixels; every other photo is read exactly.
+        mode: ``"exact"`` gives the pixels of the published code. ``"auto"`` lets the JPEG decoder
+            do part of the shrinking for photos at least four times too large, with the same shape
+            and nearly the same pixels, ``"fast"`` for those at least three times too large; every
+            other photo is read exactly.
         max_pixels: See ``read_image``.
         square: Make a square of ``size`` pixels of the rest, always exactly.
 
@@ -110,14 +113,16 @@ def load(
         ImageError: As for ``read_image``; or too little is left to make a square of.
         SolarError: If the box misses the photo, or ``mode`` or ``size`` makes no sense.
     """
-    if mode not in ("exact", "fast"):
-        raise SolarError(f"Decoding mode {mode!r} is unknown: choose 'exact' or 'fast'.")
+    if mode not in get_args(Mode):
+        raise SolarError(
+            f"Decoding mode {mode!r} is unknown: choose {' or '.join(get_args(Mode))}."
+        )
     with opened(source) as image:
         _check_pixels(image, source, max_pixels)
         # Scaling reconfigures the opened file, so never one that belongs to the caller.
         scalable = image.format in ("JPEG", "MPO", RAW) and not isinstance(source, Image.Image)
-        if mode == "fast" and size is not None and square is None and scalable:
-            photo = _load_scaled(image, source, size, box, orient)
+        if mode != "exact" and size is not None and square is None and scalable:
+            photo = _load_scaled(image, source, size, box, orient, GAPS[mode])
             if photo is not None:
                 return photo
         image = _decoded(image, source, orient)
@@ -157,11 +162,11 @@ def check_visible(
         )
 
 
-# Fast mode
+# Modes that are not exact
 
 
 def _load_scaled(
-    image: Image.Image, source: Source, size: int, box: Box | None, orient: bool
+    image: Image.Image, source: Source, size: int, box: Box | None, orient: bool, gap: float
 ) -> DecodedImage | None:
     """Decode at 1/2, 1/4 or 1/8 and finish with Lanczos; None where that would lose detail."""
     orientation = orientation_of(image) if orient else 1
@@ -169,7 +174,7 @@ def _load_scaled(
     x1, y1, x2, y2 = (0, 0, width, height) if box is None else pixel_box(box, width, height)
     limit = size if box is None else query_size((width, height), (x2 - x1, y2 - y1), size)
     target = thumbnail_size(x2 - x1, y2 - y1, limit)
-    spare = min((x2 - x1) / target[0], (y2 - y1) / target[1]) / FAST_GAP
+    spare = min((x2 - x1) / target[0], (y2 - y1) / target[1]) / gap
     factor = next((f for f in (8, 4, 2) if f <= spare), None)
     if factor is None:
         return None

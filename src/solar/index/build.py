@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from solar.describe.network import network_of
 from solar.errors import SolarError
 from solar.files import reading
 from solar.images import Photos, collect
@@ -125,18 +126,17 @@ def fill(
     the photos are is not confirmed (`solar.images.known_roots`): their roots may be anyone's.
     """
     from solar.index.describing import Describing
-    from solar.models import retrieval_model
 
     if isinstance(model, str | Path) and Path(model).is_file():
         model = str(Path(model).resolve())  # searches may start elsewhere
-    net = retrieval_model(model or DEFAULT)
+    net = network_of(model or DEFAULT, device=describing.get("device"))
     how = Describing.of(net, photos, **describing)
     engines = engine_module(address)
     if engines.finished(address):
         engine = engines.open_index(address)
     else:
         engine = engines.begin(address, how.spec, photos.roots, **(options or {}))
-    index = Index(engine, net)
+    index = Index(engine, net.net if net.loaded else None)
     try:
         index.refuse_other(how.spec)
     except SolarError as error:

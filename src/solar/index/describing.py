@@ -6,17 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from solar.arrays import Vectors
+from solar.describe.network import Network, network_of
 from solar.describe.pipeline import Described, Describer, DescribingJob, Throughput, describer
 from solar.describe.progress import Progress
 from solar.describe.settings import Settings
 from solar.errors import SolarError
 from solar.images import Box, Photos
-from solar.models import RetrievalNet, fingerprint
 from solar.storage import segments
 from solar.storage.types import DescriptorSpec
+
+if TYPE_CHECKING:
+    from solar.models import RetrievalNet
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Describing:
         workers: Without a scheduler: start this many local Dask workers.
     """
 
-    net: RetrievalNet
+    net: Network
     job: DescribingJob
     describe: Describer | None = None
     scheduler: str | None = None
@@ -40,7 +43,7 @@ class Describing:
     @classmethod
     def of(
         cls,
-        net: RetrievalNet,
+        net: Network | RetrievalNet,
         photos: Photos,
         *,
         boxes: Mapping[str, Box] | None = None,
@@ -50,14 +53,17 @@ class Describing:
         **options: Any,
     ) -> Describing:
         """Prepare a network; options are fields of `solar.describe.Settings`."""
+        net = network_of(net)
         chosen = Settings.of(net, **options)
         describe = None
         if scheduler is None and workers is None:
             describe = describer(net, chosen, photos)
             # What runs may not be what was asked for.
             chosen = chosen.fitted(options.get("mode"), describe.backend)
-        elif chosen.backend != "torch":
+        elif chosen.backend not in ("auto", "torch"):
             raise SolarError("A Dask cluster runs models with torch: leave out `backend=`.")
+        else:
+            chosen = replace(chosen, backend="torch")
         job = DescribingJob(photos, chosen, dict(boxes or {}), throughput or Throughput())
         return cls(net, job, describe, scheduler, workers)
 
@@ -66,7 +72,7 @@ class Describing:
         """How the embeddings are made."""
         made = self.job.settings.recorded(self.job.boxes)
         name = self.net.source or "a network in memory"
-        return DescriptorSpec(self.net.dim, name, fingerprint(self.net), made)
+        return DescriptorSpec(self.net.facts.dim, name, self.net.fingerprint, made)
 
     def run(
         self,
@@ -93,7 +99,7 @@ class Describing:
             place, suffix = incoming
             writing = Writing(place.absolute(), partial(_write, suffix))
         yield from describe_on_cluster(
-            job, pieces, self.net, writing, self.scheduler, self.workers, progress
+            job, pieces, self.net.net, writing, self.scheduler, self.workers, progress
         )
 
 

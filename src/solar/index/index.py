@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Vectors
+from solar.describe.network import Network, kept_facts, network_of
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.known_roots import confirm, confirmed_roots
@@ -199,13 +200,25 @@ class Index(PhotoIndex):
         """Describes queries as the photos were described; made when first needed, as `model` is."""
         from solar.describe.pipeline import QueryEncoder
 
-        return QueryEncoder(self.model, self.spec.settings)
+        return QueryEncoder(self.network, self.spec.settings)
+
+    @cached_property
+    def network(self) -> Network:
+        """The model, which is not loaded if queries can be described without it."""
+        known = self._unloaded(self._device) if self._given is None else None
+        return known or network_of(self.model)
+
+    def _unloaded(self, device: str | None) -> Network | None:
+        facts = kept_facts(self.spec.fingerprint, device)
+        if facts is None:
+            return None
+        return Network(lambda: self.model, self.spec.model, self.spec.fingerprint, facts)
 
     def close(self) -> None:
         """Close files and connections, and free the network."""
         super().close()
         self._given = None
-        for loaded in ("model", "encoder"):
+        for loaded in ("model", "network", "encoder"):
             self.__dict__.pop(loaded, None)
 
     def search_vectors(
@@ -283,7 +296,7 @@ class Index(PhotoIndex):
         if how is None:
             settings = for_more(self.spec.settings)
             settings |= {name: value for name, value in describing.items() if value is not None}
-            how = Describing.of(self._network(settings.get("device")), photos, **settings)
+            how = Describing.of(self._for_more(settings.get("device")), photos, **settings)
             self.refuse_other(how.spec)
         failures = dict[str, str]()
         rows = rows_for(max(len(photos), len(how.job.photos)))
@@ -306,14 +319,12 @@ class Index(PhotoIndex):
         ]
         self.engine.fill(Piece(described, found.vectors, skipped))
 
-    def _network(self, device: str | None) -> RetrievalNet:
+    def _for_more(self, device: str | None) -> Network:
         """The network for more photos, on the device that describes them."""
-        from solar.models import retrieval_model
-
         if self._given is not None or "model" in self.__dict__:
-            return self.model
+            return network_of(self.model)
         self.refuse_unknown_model()
-        return retrieval_model(self.spec.model, device=device)
+        return self._unloaded(device) or network_of(self.spec.model, device=device)
 
     def copy(self, address: Address, **options: Any) -> Index:
         """Make the same index elsewhere, on another engine or compressed otherwise."""
@@ -331,7 +342,7 @@ class Index(PhotoIndex):
         if shared is not None and network:  # without a fingerprint, networks cannot be compared
             alike = network + json.dumps(self.spec.settings, sort_keys=True, default=str)
             if network in shared:
-                self.model = shared[network].net
+                self.network = shared[network].network
             if alike in shared:
                 self.encoder = shared[alike]
             for name in (network, alike):

@@ -161,8 +161,8 @@ def local_features(
 def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -> LocalModel:
     """The model for local features of this name, file or network; None is the default.
 
-    `backend` runs a patch network on a CPU, see `solar.describe.backends`. A SolarError if there is
-    no such model or backend, or the model describes whole photos.
+    `backend` runs a patch network on a CPU, see `solar.describe.cpu.backends`. A SolarError if
+    there is no such model or backend, or the model describes whole photos.
     """
     model = DEFAULT if model is None else model
     if model == "akaze":

@@ -8,7 +8,7 @@ Every core takes whole batches. The layers of a batch are too small to be shared
 would end in a wait for the slowest, and on cores that other programs use, too, these waits take
 many times as long as the work.
 
-Other runtimes than torch (see `solar.describe.backends`): `open_patch_backend`. int8 takes its
+Other runtimes than torch (see `solar.describe.cpu.backends`): `open_patch_backend`. int8 takes its
 ranges from patches that are drawn from a seed, not from photos: a network always becomes the same
 int8 network, so that features of different days can be compared. Patches are standardised before
 the first convolution, and ranges from drawn ones do as well as from real ones
@@ -28,8 +28,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from solar.describe.backends import Trial, check_backend, start_backend
-from solar.describe.runtime import Array, Run
+from solar.describe.cpu.backends import Trial, check_backend, start_backend
+from solar.describe.cpu.runtime import Array, Run
 from solar.models import PatchNet
 from solar.nn.fused import folded
 from solar.nn.l2net import unit

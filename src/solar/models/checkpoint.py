@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -70,7 +71,7 @@ def load(
     device = checked_device(device)
     path = _file(source)
     try:
-        model = _read(path)
+        model = _with_card(_read(path), path)
     except SolarError:
         raise
     except Exception as error:  # settings that make no sense can fail in any way at all
@@ -205,6 +206,15 @@ def _read(path: Path) -> Model:
     if path.is_dir():
         return from_folder(path)
     return _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
+
+
+def _with_card(model: Model, path: Path) -> Model:
+    """A bundled network with the scales on its card, which were measured after it was saved."""
+    bundled = path.parent == weights.FOLDER and path.stem in weights.NAMES
+    scales = weights.facts(path.stem).get("scales") if bundled else None
+    if scales and isinstance(model, RetrievalNet):
+        model.config = replace(model.config, scales=tuple(scales))
+    return model
 
 
 def _read_ours(path: Path) -> Model:

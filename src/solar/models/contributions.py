@@ -13,7 +13,7 @@ Both stay exact.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from solar.arrays import Doubles, Floats
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load
 from solar.images.boxes import pixel_box
+from solar.images.decode import Mode
 from solar.models.inference import inference
 from solar.models.retrieval_net import RetrievalNet
 from solar.nn import Backbone, SecondOrderAttention
@@ -59,7 +60,7 @@ def locate(
     size: int | None = None,
     scales: Sequence[float] | None = None,
     box: Box | None = None,
-    mode: Literal["exact", "fast"] = "exact",
+    mode: Mode = "exact",
     attention: bool = True,
 ) -> LocatedDescriptor:
     """Describe a photo as a sum over its regions.

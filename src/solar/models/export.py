@@ -91,7 +91,7 @@ def export_onnx(model: Model, path: str | Path, *, scales: Sequence[float] | Non
     if isinstance(network, RetrievalNet):
         scales = tuple(network.config.scales if scales is None else scales)
         network = network if scales == (1,) else _MultiScale(network, scales)
-    with _quiet(), open_sizes(), _failures_told(model):
+    with quiet(), open_sizes(), _failures_told(model):
         program = torch.onnx.export(
             network,
             (example,),
@@ -124,7 +124,7 @@ def export_torch(model: Model, path: str | Path) -> Path:
     name, example, dynamic = _inputs(model)
     network = copy.deepcopy(model).cpu().eval()
     axes = dict.fromkeys(dynamic, torch.export.Dim.DYNAMIC)
-    with _quiet(), open_sizes(), _failures_told(model):
+    with quiet(), open_sizes(), _failures_told(model):
         program = torch.export.export(network, (example,), dynamic_shapes={name: axes})
         with replacing(path) as temporary, temporary.open("wb") as file:
             torch.export.save(program, file, extra_files=_facts(model))
@@ -173,7 +173,7 @@ def quantise_onnx(
             return None if batch is None else {taken: batch}
 
     rounded = {"OpTypesToExcludeOutputQuantization": ["Conv"]} if taken == "patches" else {}
-    with replacing(destination) as temporary, _quiet():
+    with replacing(destination) as temporary, quiet():
         quantization.quantize_static(
             str(source),
             str(temporary),
@@ -265,7 +265,7 @@ def _facts(model: Model) -> dict[str, Any]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence what torch and ONNX Runtime log about their internals."""
     former = logging.root.manager.disable
     logging.disable(logging.WARNING)

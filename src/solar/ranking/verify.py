@@ -336,8 +336,10 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
     return Verifier(roots.find, folder, settings)
 
 
-def find_features(engine: Storage) -> Iterator[str]:
+def find_features(engine: Storage, threads: int | None = None) -> Iterator[str]:
     """Find and keep the features of every photo of an index, in advance of searches.
+
+    In one thread for each core if `threads` is None.
 
     Yields the paths of photos as they are done; missing or damaged ones are skipped. A SolarError
     if the index does not know where its photos are.
@@ -349,9 +351,9 @@ def find_features(engine: Storage) -> Iterator[str]:
             verifier.features(photo.path)
         return photo.path
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
         for photos in engine.photos(rows=256):
-            yield from threads.map(keep, photos)
+            yield from pool.map(keep, photos)
 
 
 def kept_features(engine: Storage) -> dict[str, int]:

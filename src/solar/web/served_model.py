@@ -53,16 +53,9 @@ class ServedModel:
 
     async def info(self) -> ModelInfo:
         """What the model can do; nothing if loading failed."""
-        from solar.models.contributions import check_splits
-
         await self._tried.wait()
         if self._problem is not None or not self.index.has_vectors:
             return ModelInfo(name=self.name, attention=[], why=False, text=False)
-        net = self.index.model
-        try:
-            check_splits(net)
-            why = True
-        except SolarError:
-            why = False
-        attention = sorted(net.config.attention)
-        return ModelInfo(name=self.name, attention=attention, why=why, text=net.text is not None)
+        facts = self.index.encoder.network.facts
+        attention = list(facts.attention)
+        return ModelInfo(name=self.name, attention=attention, why=facts.explains, text=facts.text)

@@ -1,5 +1,6 @@
 """Runs the web app until it is stopped."""
 
+import os
 import re
 import signal
 import socket
@@ -9,6 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Event, Thread, get_native_id
 from typing import Any
 
 from solar.errors import SolarError
@@ -17,6 +19,7 @@ from solar.images.known_roots import confirm, confirmed_roots, shown_roots
 from solar.index import Index, PhotoIndex
 from solar.index.index import engine_module, is_folder, report_place
 from solar.index.report_file import Report
+from solar.ranking.verify import find_features
 from solar.storage.protocol import NoIndexError
 from solar.web.guard.access import address_of, networks
 from solar.web.settings import WebSettings, home_of
@@ -28,6 +31,9 @@ Say = Callable[[str], None]
 _SUB_PATH = re.compile(r"(?!/(?:api|static|indexes)(?:/|$))(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 # Open connections, and the backlog: together fewer than the files of a process.
 _CONNECTIONS, _BACKLOG = 512, 128
+
+AHEAD = 5000
+"""Photos of which keypoints are found before a search asks for them: up to 0.7 GB."""
 
 
 def serve(
@@ -122,8 +128,37 @@ def serve(
             # uvicorn stops at either signal and raises it again, which is no failure.
             before = signal.signal(signal.SIGTERM, signal.default_int_handler)
             opened.callback(signal.signal, signal.SIGTERM, before)
+            opened.callback(keypoints_ahead([index for index, _ in served]))
             with suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run([listening])
+
+
+def keypoints_ahead(indexes: Sequence[PhotoIndex]) -> Callable[[], None]:
+    """Find the keypoints of small collections while nothing else is done.
+
+    The first searches are verified at once then. Returns what stops it.
+    """
+    stopped = Event()
+
+    def work() -> None:
+        with suppress(OSError, AttributeError):  # Linux alone gives threads priorities
+            os.setpriority(os.PRIO_PROCESS, get_native_id(), 19)
+        for index in indexes:
+            with suppress(SolarError, OSError):
+                if not index.has_vectors or len(index) > AHEAD:
+                    continue
+                for _ in find_features(index.engine, threads=1):
+                    if stopped.is_set():
+                        return
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        stopped.set()
+        thread.join()
+
+    return stop
 
 
 def refuse_single(**given: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from solar.describe.network import network_of
 from solar.describe.pipeline import Described, DescribingJob
 from solar.describe.progress import Progress
 from solar.describe.settings import Settings
@@ -139,9 +140,10 @@ def describe_together(
     continued or kept. An embedding that is not finite, which `solar.build` skips, is stored as
     zeros. Options are fields of `solar.describe.Settings`.
     """
-    settings = Settings.of(nets[0], **options)
+    first = network_of(nets[0])
+    settings = Settings.of(first, **{**options, "backend": "torch"})
     together = SharedBackbone(nets, scales=settings.scales, dtype=settings.dtype)
-    how = Describing(nets[0], DescribingJob(photos, settings, dict(boxes or {})), together)
+    how = Describing(first, DescribingJob(photos, settings, dict(boxes or {})), together)
     with ExitStack() as closing:
         indexes = []
         for place, net in zip(places, nets, strict=True):

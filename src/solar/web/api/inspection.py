@@ -52,10 +52,10 @@ class Attention(MadeOnce["AttentionSource"]):
         """
         from solar.show.attention_source import AttentionSource
 
-        net = (await model.encoder()).net
+        encoder = await model.encoder()
 
         def look() -> AttentionSource:
-            return AttentionSource.of(net, photo.source, size=self._size, half=True)
+            return AttentionSource.of(encoder.net, photo.source, size=self._size, half=True)
 
         key = (photo.id, photo.version, model.name)
         return await self.get(key, lambda: self._network.alone(look))
@@ -215,7 +215,7 @@ class Explainer(MadeOnce["LocatedDescriptor"]):
         from solar.show.explanation import Explanation
 
         encoder = await model.encoder()
-        net, how = encoder.net, encoder.settings
+        net, how = await self._network.alone(lambda: encoder.net), encoder.settings
         check_splits(net)
         if not attention and not net.config.attention:
             raise SolarError(f"The model {model.name} has no attention to leave out.")

@@ -1,8 +1,11 @@
 """Trying out a runtime on this machine, once, in a child process that may crash."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib.metadata
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,17 +13,17 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from solar import __version__
-from solar.describe import runtime as runtimes
-from solar.describe.runtime import Array
+from solar.describe.cpu import runtime as runtimes
+from solar.describe.cpu.runtime import CAP
 from solar.files import replacing
-from solar.models import Model
-from solar.models.inference import inference
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _TRIAL_SECONDS = 600
 
@@ -34,22 +37,26 @@ class Verdict:
     reason: str = ""
 
 
+def kept_verdict(runtime: str, file: Path) -> Verdict | None:
+    """What a trial of a runtime with a file has shown on this machine; None before one."""
+    try:
+        return Verdict(**json.loads(_note(runtime, file).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
 def tried_out(
-    model: Model,
+    model: nn.Module,
     runtime: str,
     file: Path,
-    inputs: Sequence[Array],
+    inputs: Sequence[Any],
     least: float,
     threads: int,
 ) -> Verdict:
     """Whether a runtime works with a file on this machine, tried out once."""
+    if (kept := kept_verdict(runtime, file)) is not None:
+        return kept
     amx = "amx_tile" in runtimes.processor()
-    key = json.dumps([runtimes.processor(), runtime, _version(runtime), file.name, __version__])
-    note = file.parent / f"{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
-    try:
-        return Verdict(**json.loads(note.read_text()))
-    except (OSError, ValueError, TypeError):
-        pass
     # Where AMX is advertised oneDNN never gets to use it; elsewhere the cap is a second chance.
     attempts = (True,) if amx else (False, True)
     for cap in attempts:
@@ -64,9 +71,16 @@ def tried_out(
         works = cosine >= least
         verdict = Verdict(works, cap, "" if works else reason)
         break
-    with replacing(note) as temporary:
+    with replacing(_note(runtime, file)) as temporary:
         temporary.write_text(json.dumps(asdict(verdict)))
     return verdict
+
+
+def _note(runtime: str, file: Path) -> Path:
+    machine = [runtimes.processor(), os.environ.get(CAP, "")]
+    package = runtime.partition("-")[0]
+    key = json.dumps([*machine, runtime, _version(package), file.name, __version__])
+    return file.parent / f"{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
 
 
 class _DiedError(Exception):
@@ -78,8 +92,8 @@ class _DiedError(Exception):
 
 
 def run_in_child(
-    runtime: str, file: Path, inputs: Sequence[Array], threads: int, cap: bool
-) -> list[Array]:
+    runtime: str, file: Path, inputs: Sequence[Any], threads: int, cap: bool
+) -> list[Any]:
     """Run the inputs through a runtime in a child process, to survive its crash."""
     with tempfile.TemporaryDirectory() as folder:
         source, destination = Path(folder, "in.npz"), Path(folder, "out.npz")
@@ -113,8 +127,12 @@ def _died(runtime: str, code: int, said: str) -> _DiedError:
     return _DiedError(f"{runtime} failed in a trial ({last[:200].rstrip('.')})", lasting=False)
 
 
-def _cosine(model: Model, inputs: Sequence[Array], outputs: Sequence[Array]) -> float:
+def _cosine(model: nn.Module, inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
     """The smallest cosine between a runtime's descriptors and torch's."""
+    import torch
+
+    from solar.models.inference import inference
+
     with inference(model):
         ours = torch.cat([model(torch.from_numpy(batch)) for batch in inputs])
     theirs = torch.cat([torch.from_numpy(batch) for batch in outputs])

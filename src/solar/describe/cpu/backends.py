@@ -1,6 +1,7 @@
-"""What computes a descriptor: torch, or an optional runtime that is faster on a CPU.
+"""Networks as ONNX files: for ONNX Runtime, for int8, and for backbones of other libraries.
 
-`open_backend` is for photos; `solar.local.patch_network` for patches shares the rest.
+Our own networks run in OpenVINO as `solar.describe.cpu.graph`. `open_backend` is for photos;
+`solar.local.patch_network` for patches shares the rest.
 
 A runtime is only used where it has been seen to work: the first time a network meets a runtime
 on a machine, a child process runs a few images through it, and the result must be torch's. A
@@ -18,10 +19,11 @@ import torch
 from torch import Tensor
 
 from solar import __version__
-from solar.describe import runtime as runtimes
+from solar.describe.cpu import runtime as runtimes
+from solar.describe.cpu.graph import GRAPHS
+from solar.describe.cpu.runtime import Array, Run
+from solar.describe.cpu.trial import Verdict, tried_out
 from solar.describe.fast_net import FusedNet
-from solar.describe.runtime import Array, Run
-from solar.describe.trial import Verdict, tried_out
 from solar.errors import SolarError
 from solar.files import LOCK, cache_directory, locked, make_folder
 from solar.images import Source, load
@@ -94,7 +96,8 @@ def open_backend(
 def check_backend(model: Model, name: str) -> None:
     """A SolarError if there is no such backend, or it cannot be tried out with this network."""
     if name not in BACKENDS:
-        raise SolarError(f"No backend is called {name!r}: choose from {', '.join(BACKENDS)}.")
+        known = ", ".join(("auto", *BACKENDS[:1], *GRAPHS[:1], *BACKENDS[1:]))
+        raise SolarError(f"No backend is called {name!r}: choose from {known}.")
     if name == "torch":
         return
     runtime = name.removesuffix("-int8")
@@ -122,12 +125,13 @@ def start_backend(model: Model, name: str, trial: Trial) -> tuple[str, Run | Non
     """
     threads = torch.get_num_threads()
     wanted, reason, run = name, "", None
-    shape = (1, *trial.inputs[0].shape[1:])
     while name != "torch":
         file, verdict = _prepare(model, name, trial, threads)
         if verdict.works:
             runtime = name.removesuffix("-int8")
-            run = runtimes.start(runtime, file, threads, cap=verdict.cap, shape=shape)
+            run = runtimes.start(
+                runtime, file, threads, cap=verdict.cap, example=trial.inputs[0][:1]
+            )
             break
         reason = reason or verdict.reason
         name = _INSTEAD[name]

@@ -10,6 +10,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,7 @@ Run = Callable[[Array], Array]
 
 # Some processors advertise AMX and then die of an illegal instruction in it. oneDNN, which
 # OpenVINO computes with, obeys this variable if it is set before its first computation.
-CAP = ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI")
-
-
-PHOTO = (1, 3, 64, 64)
+CAP = "ONEDNN_MAX_CPU_ISA"
 
 
 def start(
@@ -32,17 +30,35 @@ def start(
     threads: int,
     *,
     cap: bool = False,
-    shape: tuple[int, ...] = PHOTO,
+    example: Any = None,
 ) -> Run:
-    """Load an ONNX file as a function: float32 (b, 3, h, w) to (b, dim), one thread at a time.
+    """Load a file as a function from what it takes to descriptors (b, dim), one thread at a time.
 
     May raise anything, and may end the process: try it in a child first. `cap` keeps oneDNN from
-    instructions beyond AVX-512 VNNI; `shape` is one that the file takes.
+    instructions beyond AVX-512, such as AMX; `example` is an input of the file's type.
     """
-    with _capped(cap):
+    with _capped(cap, bf16=runtime.endswith("bf16")):
         run = _RUNTIMES[runtime](file, threads)
-        run(np.zeros(shape, np.float32))  # oneDNN reads the cap when it first computes
+        if cap and example is not None:
+            run(np.zeros_like(example))  # oneDNN reads the cap when it first computes
     return run
+
+
+def compiled(
+    name: str,
+    file: Path,
+    threads: int,
+    *,
+    cap: bool = False,
+    streams: int = 1,
+    cache: Path | None = None,
+) -> Any:
+    """Load a graph of bytes, (b, h, w, 3), for OpenVINO, kept compiled in the folder `cache`."""
+    with _capped(cap, bf16=name.endswith("bf16")):
+        graph = _compiled(file, threads, name == "openvino-bf16", streams, cache)
+        if cap:
+            graph([np.zeros((1, 64, 64, 3), np.uint8)])
+    return graph
 
 
 def _onnxruntime(file: Path, threads: int) -> Run:
@@ -56,38 +72,46 @@ def _onnxruntime(file: Path, threads: int) -> Run:
     return lambda images: session.run(None, {taken.name: images})[0]
 
 
-def _openvino(file: Path, threads: int) -> Run:
-    import openvino  # type: ignore[import-untyped]
+def _openvino(file: Path, threads: int, *, bf16: bool = False) -> Run:
+    request = _compiled(file, threads, bf16).create_infer_request()
+    return lambda images: request.infer([images], share_inputs=True)[0]
 
-    settings = {
+
+def _compiled(
+    file: Path, threads: int, bf16: bool, streams: int = 1, cache: Path | None = None
+) -> Any:
+    import openvino
+
+    settings: dict[str, Any] = {
         # Its own choice would be bf16 where the processor claims to have it.
-        "INFERENCE_PRECISION_HINT": "f32",
-        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "bf16" if bf16 else "f32",
+        "NUM_STREAMS": streams,
         "INFERENCE_NUM_THREADS": threads,
     }
+    if cache is not None:
+        settings["CACHE_DIR"] = str(cache)
     # Sizes stay open: compiled once for each size it was measured no faster.
-    request = openvino.Core().compile_model(file, "CPU", settings).create_infer_request()
-    return lambda images: request.infer([images], share_inputs=True)[0]
+    return openvino.Core().compile_model(file, "CPU", settings)
 
 
 _RUNTIMES: dict[str, Callable[[Path, int], Run]] = {
     "onnxruntime": _onnxruntime,
     "openvino": _openvino,
+    "openvino-bf16": partial(_openvino, bf16=True),
 }
 
 
 @contextmanager
-def _capped(cap: bool) -> Iterator[None]:
+def _capped(cap: bool, *, bf16: bool) -> Iterator[None]:
     """Set `CAP` in the environment inside the block, unless the user has chosen one."""
-    name, value = CAP
-    if not cap or name in os.environ:
+    if not cap or CAP in os.environ:
         yield
         return
-    os.environ[name] = value
+    os.environ[CAP] = "AVX512_CORE_BF16" if bf16 else "AVX512_CORE_VNNI"
     try:
         yield
     finally:
-        del os.environ[name]
+        del os.environ[CAP]
 
 
 def processor() -> str:
@@ -100,12 +124,18 @@ def processor() -> str:
     return "\n".join(sorted(set(facts))) or platform.machine()
 
 
+def has_bf16() -> bool:
+    """Whether the processor says that it multiplies matrices in bf16."""
+    flags = set(processor().split())
+    return not flags.isdisjoint({"avx512_bf16", "amx_bf16", "bf16"})
+
+
 def main(arguments: list[str]) -> None:
     """Run the arrays of one file through a runtime and write another."""
     runtime, file, threads, cap, source, destination = arguments
     with np.load(source, allow_pickle=False) as batches:
-        shape = (1, *batches[batches.files[0]].shape[1:])
-        run = start(runtime, Path(file), int(threads), cap=cap == "1", shape=shape)
+        example = batches[batches.files[0]][:1]
+        run = start(runtime, Path(file), int(threads), cap=cap == "1", example=example)
         descriptors: dict[str, Any] = {name: run(batches[name]) for name in batches.files}
     np.savez(destination, **descriptors)
 

@@ -1,0 +1,211 @@
+"""A network as one graph for OpenVINO: bytes of photos in, embeddings out, without torch.
+
+Normalising, the scales and their average are part of the graph. It is made from the network once,
+which takes seconds and torch, tried out in a child process (`solar.describe.cpu.trial`), and kept
+in the cache folder. From then on nothing here imports torch.
+
+In bf16 on an AMD EPYC the cosine to float32 is 0.9998 and more (docs/performance.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from solar.arrays import Floats, Pixels
+from solar.describe.cpu import runtime as runtimes
+from solar.describe.cpu.trial import Verdict, kept_verdict, tried_out
+from solar.describe.network import Network, graph_folder, keep_facts
+from solar.errors import SolarError
+from solar.files import LOCK, locked, make_folder
+
+GRAPHS = ("openvino-bf16", "openvino")
+"""How a graph runs, the fastest first."""
+
+COSINE = {"openvino-bf16": 0.999, "openvino": 0.99999}
+"""What a graph must reach to torch's float32 in the trial: such embeddings can be compared."""
+
+MANY = 64
+"""Photos for which a graph is made where there is none: fewer are described sooner by torch."""
+
+_SIDES = ((160, 192), (240, 160), (128, 331))  # of the photos of the trial
+
+
+class _Cpu:
+    """The device of a graph, without torch."""
+
+    type = "cpu"
+
+
+class GraphNet:
+    """A describer, as `solar.describe.pipeline` wants it, that runs a graph on the CPU.
+
+    Several threads may use it.
+
+    Args:
+        name: One of `GRAPHS`.
+        compiled: The graph.
+        jobs: How many photos are described at the same time, each by its share of the cores.
+    """
+
+    device: Any = _Cpu()
+    any_size = True
+
+    def __init__(self, name: str, compiled: Any, jobs: int) -> None:
+        self.backend, self._compiled, self._jobs = name, compiled, jobs
+
+    def __call__(self, pixels: Sequence[Pixels]) -> Floats:
+        """Photos (h, w, 3) of any sizes, or of one size as an array, to (n, dim) float32."""
+        from openvino import AsyncInferQueue
+
+        rows: list[Floats] = [np.empty(0, np.float32)] * len(pixels)
+
+        def keep(request: Any, number: int) -> None:
+            rows[number] = request.get_output_tensor().data[0].copy()
+
+        queue = AsyncInferQueue(self._compiled, min(self._jobs, len(pixels)))
+        queue.set_callback(keep)
+        for number, photo in enumerate(pixels):
+            queue.start_async({0: np.ascontiguousarray(photo)[None]}, number, share_inputs=True)
+        queue.wait_all()
+        return np.stack(rows)
+
+
+def open_graph(
+    network: Network, scales: Sequence[float], names: Sequence[str], *, make: bool, many: bool
+) -> tuple[GraphNet | None, str]:
+    """The first of these ways to run a network as a graph that works here.
+
+    Args:
+        network: The network.
+        scales: The scales to average.
+        names: Some of `GRAPHS`.
+        make: Make and try out what is not in the cache yet.
+        many: For many photos rather than one after the other.
+
+    Returns:
+        The graph, and why none works if it is None.
+    """
+    scales_digest = hashlib.sha256(repr([float(scale) for scale in scales]).encode()).hexdigest()
+    file = graph_folder() / f"{network.fingerprint[:20]}-{scales_digest[:10]}.xml"
+    threads = cores()
+    reason = "OpenVINO is not installed"
+    if importlib.util.find_spec("openvino") is None:
+        return None, reason
+    for name in names:
+        if name == "openvino-bf16" and not runtimes.has_bf16():
+            reason = "the processor has no bf16"
+            continue
+        verdict = kept_verdict(name, file) if file.exists() else None
+        if verdict is None and make:
+            verdict = _tried(network, scales, name, file, threads)
+        if verdict is None:
+            reason = "it has not been tried out"
+        elif not verdict.works:
+            reason = verdict.reason
+        else:
+            jobs = threads if many else 1
+            # 0.15 s less for a query, and nothing for many photos; it takes 100 MB.
+            keep = not many and os.access(file.parent, os.W_OK)
+            try:
+                compiled = runtimes.compiled(
+                    *(name, file, threads),
+                    cap=verdict.cap,
+                    streams=jobs,
+                    cache=file.parent / "compiled" if keep else None,
+                )
+            except RuntimeError as error:  # a damaged file
+                reason = f"{file} cannot be read ({error})"
+                continue
+            return GraphNet(name, compiled, jobs), ""
+    return None, reason
+
+
+def can_be_graph(network: Network) -> str:
+    """Why a network cannot be made a graph; empty if it can."""
+    config = network.net.config
+    if config.backbone_settings is not None:
+        return "its backbone is of another library"
+    if config.regional or config.pooling == "rmac":
+        return "it pools by regions"
+    return ""
+
+
+def cores() -> int:
+    """How many threads compute: OMP_NUM_THREADS, as for torch, else one for each core."""
+    if (chosen := os.environ.get("OMP_NUM_THREADS", "")).isdecimal() and int(chosen):
+        return int(chosen)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _tried(
+    network: Network, scales: Sequence[float], name: str, file: Path, threads: int
+) -> Verdict:
+    """Make the graph of a network if there is none, and try it out."""
+    from solar.models.export import quiet
+    from solar.models.inference import inference
+
+    if reason := can_be_graph(network):
+        return Verdict(works=False, reason=reason)
+    whole = _whole(network, scales).eval()
+    try:
+        make_folder(file.parent)
+        # Several processes may start at once: one of them makes the files, the others find them.
+        with locked(file.parent / LOCK), quiet(), inference(whole):
+            if not file.exists():
+                _make(whole, file)
+            keep_facts(network)
+            return tried_out(whole, name, file, _photos(), COSINE[name], threads)
+    except (SolarError, OSError, RuntimeError) as error:  # no room, or nothing OpenVINO converts
+        return Verdict(works=False, reason=f"no graph can be made ({error})")
+
+
+def _whole(network: Network, scales: Sequence[float]) -> Any:
+    """A network as a module from the bytes of photos, (b, h, w, 3), to embeddings."""
+    from torch import Tensor, nn
+
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = network.net
+
+        def forward(self, pixels: Tensor) -> Tensor:
+            return self.net.multiscale(self.net.normalise(pixels), scales)
+
+    return Whole()
+
+
+def _make(whole: Any, file: Path) -> None:
+    import openvino
+    import torch
+
+    example = torch.zeros(2, 160, 192, 3, dtype=torch.uint8)
+    shape = openvino.PartialShape([-1, -1, -1, 3])
+    graph = openvino.convert_model(whole, example_input=example, input=[shape])
+    # Serialised under the names that OpenVINO wants, then moved: complete where its .xml is.
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        made = Path(folder, file.name)
+        openvino.serialize(graph, made)
+        made.with_suffix(".bin").replace(file.with_suffix(".bin"))
+        made.replace(file)
+
+
+def _photos() -> list[Any]:
+    """Drawn photos, smooth as photos are, (1, h, w, 3) bytes each."""
+    random = np.random.default_rng(0)
+    photos = []
+    for height, width in _SIDES:
+        coarse = random.integers(0, 256, (height // 16 + 1, width // 16 + 1, 3))
+        smooth = coarse.repeat(16, axis=0).repeat(16, axis=1)[:height, :width]
+        noisy = smooth + random.integers(-20, 21, smooth.shape)
+        photos.append(noisy.clip(0, 255).astype(np.uint8)[None])
+    return photos

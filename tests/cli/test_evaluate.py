@@ -147,7 +147,7 @@ def test_place_recognition_is_four_recalls_as_json(
         "recall@1": pytest.approx(100 / 3),
         **dict.fromkeys(("recall@5", "recall@10", "recall@20"), pytest.approx(200 / 3)),
     }
-    assert "Whole photos, descriptors as given; correct: within 25 m" in told.err
+    assert "Whole photos, embeddings as given; correct: within 25 m" in told.err
     run(*places, "--json", "--answerable")
     assert json.loads(capsys.readouterr().out)["recall@1"] == 50
 
@@ -158,7 +158,7 @@ def test_recalls_have_intervals_and_are_compared(
     run(*places, "--interval", "--per-query", tmp_path / "first.csv")
     shown = capsys.readouterr().out
     assert shown.split()[:4] == ["recall@1", "recall@5", "recall@10", "recall@20"]
-    assert "3 queries, in percent. Whole photos, descriptors as given" in shown
+    assert "3 queries, in percent. Whole photos, embeddings as given" in shown
     assert "1 queries without a correct photo count as misses; no AP." in shown
     run(*places, "--interval", "--json")
     low, high = json.loads(capsys.readouterr().out)["recall@1 interval"]

@@ -145,7 +145,8 @@ def test_add_remove_compact_verify_info_and_copy(home: Path, tmp_path: Path) -> 
     solar("index", "remove", copied, "0/0.jpg", "0/1.jpg")
     solar("index", "restore", copied, "0/1.jpg")
     assert solar("index", "restore", copied).stdout.split() == [b"0/0.jpg"]
-    solar("index", "compact", copied)
+    told = solar("index", "compact", copied).stderr.decode()
+    assert re.search(rf"{re.escape(str(copied))}.* 5 photos.*\b[12] removed photos?\b", told)
     facts = json.loads(solar("index", "info", copied, "--json").stdout)
     assert (facts["photos"], facts["removed"], facts["compress"]) == (5, 0, "fp16")
     told = solar("index", "info", copied).stdout.decode()

@@ -30,7 +30,7 @@ def onnx(
     output: Output,
     scales: Scales = None,
 ) -> None:
-    """Write ONNX: normalised photos of any size in, unit vectors output, as an index has them."""
+    """Write ONNX: normalised photos of any size in, the embeddings of an index out."""
     from solar.models import RetrievalNet, load
     from solar.models.export import export_onnx
 

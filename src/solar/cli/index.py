@@ -362,7 +362,9 @@ def compact(index: options.IndexAddress) -> None:
     from solar.index import Index
 
     with Index.open(index) as opened:
+        removed = printing.counted(opened.info().get("removed", 0), "removed photo")
         opened.compact()
+        printing.say(f"Compacted {index}: {len(opened):,} photos; {removed} forgotten.")
 
 
 @app.command(epilog="Example: solar index copy photos.solar milvus://localhost:19530/photos")

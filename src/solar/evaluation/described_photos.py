@@ -204,7 +204,7 @@ def rank_options(
 def how_described(describe: PhotoDescriber | None, settings: EvaluationSettings) -> str:
     """At which size and scales photos are described, as part of a sentence."""
     if not isinstance(describe, ModelDescriber):
-        return "descriptors as given"
+        return "embeddings as given"
     config = describe.model.config
     scales = len(config.scales if settings.scales is None else settings.scales)
     size = config.size if settings.size is None else settings.size

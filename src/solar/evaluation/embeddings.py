@@ -76,7 +76,7 @@ def _read_pt(path: Path, key: str | None) -> AnyFloats:
     if isinstance(content, dict):
         content = content[_choose(path, [k for k in content if torch.is_tensor(content[k])], key)]
     if not torch.is_tensor(content):
-        raise SolarError(f"{path} holds a {type(content).__name__}, not a tensor of descriptors.")
+        raise SolarError(f"{path} holds a {type(content).__name__}, not a tensor of embeddings.")
     tensor = content.detach()
     array: AnyFloats = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     return array
@@ -180,5 +180,5 @@ def check_rows(name: str, rows: AnyFloats, start: int = 0) -> None:
 
 def _width(name: str, part: Matrix, has: str) -> int:
     if part.ndim != 2:
-        raise SolarError(f"Descriptors must be a matrix, but {name} {has} shape {part.shape}.")
+        raise SolarError(f"Embeddings must be a matrix, but {name} {has} shape {part.shape}.")
     return int(part.shape[1])

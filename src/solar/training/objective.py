@@ -145,7 +145,7 @@ class CollapseMonitor:
         after = sum(islice(self.spreads, self.window - half, None)) / half
         if spread < max(0.02, 0.2 * self.start) and after <= 1.1 * before:
             return (
-                f"Descriptors have collapsed: their variance is {spread:.4f}, down from "
+                f"Embeddings have collapsed: their variance is {spread:.4f}, down from "
                 f"{self.start:.4f} at the start. {self.advice}"
             )
         if self.margin is not None and max(self.gaps) < 0.02 * self.margin:

@@ -133,7 +133,7 @@ def test_embeddings_and_indexes_need_no_model(
     files = (tmp_path / "database.npy", tmp_path / "queries.npy")
     found = solar.evaluate(places, protocol="vpr", features=files)
     assert found.to_dict() == expected
-    assert found.convention.startswith("Whole photos, descriptors as given")
+    assert found.convention.startswith("Whole photos, embeddings as given")
     indexes = {"database": "database.solar", "queries": "queries.solar"}
     assert solar.evaluate(tmp_path, protocol="vpr", **indexes).to_dict() == expected
     with pytest.raises(SolarError, match=r" 4 rows .* 3 photos"):

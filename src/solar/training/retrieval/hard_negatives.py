@@ -109,7 +109,7 @@ def mine(
         with torch.autocast(pool.device.type, enabled=False):
             similarity = queries[some] @ pool.T
         if not similarity.isfinite().all():
-            raise SolarError("The descriptors to mine from are not finite: training has diverged.")
+            raise SolarError("The embeddings to mine from are not finite: training has diverged.")
         other = query_landmarks[some, None] != pool_landmarks
         near = similarity > 1 - min_distance**2 / 2 if min_distance else torch.zeros_like(other)
         if style == "semi-hard" and positives is not None:

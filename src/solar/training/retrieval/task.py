@@ -219,7 +219,7 @@ class Miner:
 
 
 def similarity(rows: Tensor) -> float:
-    """Mean cosine of two different unit rows: near 1 when descriptors have collapsed."""
+    """Mean cosine of two different unit rows: near 1 when embeddings have collapsed."""
     n = len(rows)
     return float((rows.sum(0).square().sum() - n) / max(1, n * (n - 1)))
 

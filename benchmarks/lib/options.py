@@ -36,6 +36,8 @@ _PLACES = {
     "--json": "FILE",
     "--teacher": "TEACHER",
     "--cache": "CACHE",
+    "--photos": "FOLDER",
+    "--before": "OTHER/src",
 }
 
 

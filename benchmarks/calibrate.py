@@ -1,72 +1,91 @@
-"""Fit the probabilities of a model, and measure how reliable they are.
+"""Fit the probabilities of a model in many artificial collections, and measure how true they are.
 
-    python benchmarks/calibrate.py --data DIR --model solar-r18 --cache DIR --write
+    python benchmarks/calibrate.py --photos DIR --cache DIR --model solar-r18 --write
 
-DIR (or SOLAR_DATA) holds landmarks/train-{0,1,2}.tar, landmarks/val-0.tar, buildings/val-0.tar and
-landmarks/distractors-0.tar. The weights of `solar.ranking.calibration` are fitted to the best
-results of queries in collections drawn from a quarter of landmarks/train and the distractors, as
-dense as landmarks/val: two logistic regressions by Newton's method, each weight with the sign that
-its meaning has, or 0. The probabilities are then compared with the labels for the best 10 and 50
-results of all queries of both val sets (expected calibration error, 15 bins), as `Index.search`
-ranks them.
+DIR holds a folder per set, and in it a folder per place: SET/PLACE/PHOTO.jpg. A set of a single
+folder shows no places: its photos are distractors. The sets `--judge` names are left for the end;
+collections are drawn from the others: from one set or from several, with 2 to 100 photos a place,
+with and without distractors, or 30 photos in all. In each, some photos are searched for among the
+others, and some whose place is not there. What is right follows from the folders.
+
+The bundled calibration learnt from 40 photos of each of the 34 places of landmarks/train (`train`),
+from SPEDTEST and ESSEX3IN1 (`sped`, `essex`: 160 and 80 places with a photo each of two days) of
+Harbourr/VisualPlaceRecognitionDatasets, packages and fruit of marcusklasson/GroceryStoreDataset (10
+and 6 photos of each of 31 and 50 kinds), 16 photos of each of 8 wonders of vandana-cpu/vandana-cpu;
+with distractors from landmarks/distractors, COCO and videos of streets (`street-stlucia`,
+`street-kudamm`, `nordland` of Harbourr/VisualPlaceRecognitionDatasets). Judged by landmarks/val
+(`val`) and buildings/val (`buildings`), alone and together, each also with landmarks/distractors.
 
 `--write` puts the weights into solar/weights/probabilities.json; `--json` keeps what was measured,
-`--picture` draws it as an SVG.
+`--picture` draws it as an SVG. Descriptors and what matching found are kept in `--cache`.
 """
 
 import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from lib.machine import machine
-from lib.options import parsed, photo_options
-from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
 from solar.arrays import Vectors
 from solar.errors import SolarError
-from solar.images.sources import find_photos
+from solar.images.opencv import opencv
 from solar.local.features import LocalFeatures
 from solar.models import fingerprint, retrieval_model
-from solar.ranking.calibration import Calibration, Evidence, features
+from solar.ranking.background import SAMPLE, TYPICAL
+from solar.ranking.calibration import (
+    NEIGHBOURS,
+    Background,
+    Calibration,
+    Evidence,
+    Judged,
+    calibration_error,
+    fitted,
+    told,
+)
+from solar.ranking.results import BEST
 from solar.ranking.verify import Verifier, together
 from solar.weights import FOLDER, probabilities
 
-TOP, BINS, LEARN_FROM, COLLECTIONS = 50, 15, 4, 25
-# Higher similarity, matches, coverage and share speak for the same place, a later rank against it.
-SIGNS = (1, -1, 1, 1, 1)
+TOP, BINS = 50, 15
+PLAIN, MATCHED = 24, 3  # collections of each kind, for the two regressions
+QUERIES, ABSENT, SMALL = 10, 2, 30
+DISTRACTORS = "distractors"
+# Sets of which much or little is like what people search.
+WEIGHTS = {"train": 3.0, "fruit": 0.3}
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Result:
-    """A photo found: what is known of it, and whether it shows the place of the query."""
-
-    query: int
-    rank: int
-    score: float  # its similarity to the query, or to its mean with the verified photos
-    evidence: Evidence | None  # None for a plain search
-    right: bool
 
 
 def main() -> None:
     """Fit, measure, write."""
     options = _options()
     try:
-        learnt = Places(options, "train", LEARN_FROM).samples()
-        calibration = Calibration(*(fit(learnt, matched=matched) for matched in (False, True)))
+        world = World(options)
+        learnt = [*world.learn("plain"), *world.learn("matched")]
+        calibration = fitted(learnt)
+        print(calibration, flush=True)
         report: dict[str, Any] = {"machine": machine(), "model": options.model}
         report |= asdict(calibration) | {"learnt_from": len(learnt), "reliability": {}}
-        for places in ("landmarks", "buildings"):
-            results = Places(options, places).every()
-            report["reliability"][places] = reliability(results, calibration)
-            print(places, {k: v["ece"] for k, v in report["reliability"][places].items()})
+        for name, sets in world.judged():
+            results = world.searched([(name, rows) for rows in [world.rows(sets)]], "judge")
+            found = {
+                how: reliability(
+                    [one for one in results if (one.evidence is None) == plain], calibration
+                )
+                for how, plain in (("verified", False), ("similarity", True))
+            }
+            report["reliability"][name] = found
+            print(name, json.dumps({how: _short(one) for how, one in found.items()}), flush=True)
     except SolarError as error:
         raise SystemExit(f"calibrate.py: {error}") from error
     if options.json:
@@ -80,138 +99,279 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = photo_options(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--photos", type=Path, required=True, help="SET/PLACE/PHOTO.jpg")
     parser.add_argument("--model", required=True, help="a model's file or name")
-    parser.add_argument("--cache", type=Path, help="keep descriptors and local features here")
+    parser.add_argument(
+        "--cache", type=Path, required=True, help="keep descriptors and matches here"
+    )
+    parser.add_argument("--judge", action="append", help="default: val and buildings")
+    parser.add_argument("--queries", type=int, default=100, help="of each judged set")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path, help="draw it into this SVG")
     parser.add_argument("--write", action="store_true", help="give the weights to the package")
-    options = parsed(parser)
-    if options.cache:
-        options.cache.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    options.judge = options.judge or ["val", "buildings"]
+    options.cache.mkdir(parents=True, exist_ok=True)
     return options
 
 
-class Places:
-    """Photos of places and distractors: their labels, vectors and local features."""
+class World:
+    """All photos: their sets, places and vectors."""
 
-    def __init__(self, options: argparse.Namespace, places: str, step: int = 1) -> None:
-        photos = find_photos([options.data / shard for shard in shards(places)])
-        labels = np.array(labels_of(photos))
-        taken = np.flatnonzero((np.cumsum(labels != "") % step == 1 % step) | (labels == ""))
-        self.photos, self.labels = photos.select(taken.tolist()), labels[taken]
-        cache = options.cache and options.cache / f"{Path(options.model).stem}-{places}.npy"
-        self.vectors = descriptors(self.photos, options.model, None, cache)
-        features = options.cache and options.cache / "features"
-        self._verifier = Verifier(
-            lambda name: self.photos.read(self.photos.numbers[name]), features
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        files = sorted(options.photos.glob("*/*/*.jpg"))
+        names = [file.relative_to(options.photos).as_posix() for file in files]
+        if not names:
+            raise SolarError(f"{options.photos} holds no SET/PLACE/PHOTO.jpg.")
+        known = described(options, names)
+        self.names = [name for name in names if name in known]
+        self.vectors = np.stack([known[name] for name in self.names])
+        self.sets = np.array([name.split("/")[0] for name in self.names])
+        self.places = np.array([name.rsplit("/", 1)[0] for name in self.names])
+        for one in np.unique(self.sets):
+            if len(np.unique(self.places[self.sets == one])) == 1:
+                self.places[self.sets == one] = ""
+
+    def rows(self, sets: Sequence[str]) -> Rows:
+        """All photos of some sets."""
+        return np.flatnonzero(np.isin(self.sets, sets))
+
+    def judged(self) -> Iterator[tuple[str, list[str]]]:
+        """The collections that are judged: their names, and the sets in them."""
+        judge = self.options.judge
+        for sets in [*([one] for one in judge), *([judge] if len(judge) > 1 else [])]:
+            yield " and ".join(sets), sets
+            yield " and ".join([*sets, DISTRACTORS]), [*sets, DISTRACTORS]
+
+    def learn(self, how: str) -> list[Judged]:
+        """Results in drawn collections; each kind of collection counts the same."""
+        others = [one for one in np.unique(self.sets) if one not in self.options.judge]
+        placed = [one for one in others if (self.places[self.sets == one] != "").any()]
+        kinds = [*placed, "mixed", "small"]
+        count = PLAIN if how == "plain" else MATCHED
+        draws = [
+            (kind, self.drawn(kind, placed, np.random.default_rng([number, at, how == "plain"])))
+            for at, kind in enumerate(kinds)
+            for number in range(count)
+        ]
+        results = self.searched(draws, how)
+        totals: dict[str, int] = {}
+        kind_of = [draws[one.query // 1000][0] for one in results]
+        for kind, one in zip(kind_of, results, strict=True):
+            totals[kind] = totals.get(kind, 0) + len(one.right)
+        return [
+            replace(one, weight=WEIGHTS.get(kind, 1.0) * 1e4 / totals[kind])
+            for kind, one in zip(kind_of, results, strict=True)
+        ]
+
+    def drawn(self, kind: str, placed: Sequence[str], draw: np.random.Generator) -> Rows:
+        """The photos of an artificial collection."""
+        sets = list(placed) if kind in ("mixed", "small") else [kind]
+        most = 10 if kind == "small" else 600
+        rows: list[int] = []
+        for one in sets:
+            places = draw.permutation(np.unique(self.places[self.sets == one]))
+            size = _spread(draw, 2, 100)
+            for place in places[: _spread(draw, 4, min(len(places), most))]:
+                rows += draw.permutation(np.flatnonzero(self.places == place))[:size].tolist()
+        if draw.random() < 0.5:
+            singles = np.flatnonzero((self.places == "") & ~np.isin(self.sets, self.options.judge))
+            rows += draw.permutation(singles)[: _spread(draw, 20, len(singles))].tolist()
+        if kind == "small":
+            rows = draw.permutation(rows)[:SMALL].tolist()
+        return np.unique(rows)
+
+    def searched(self, draws: Sequence[tuple[str, Rows]], how: str) -> list[Judged]:
+        """What searches in collections find, in several processes."""
+        _WORLD[:] = [self]
+        jobs = [(number, rows, how) for number, (_, rows) in enumerate(draws)]
+        if how == "judge":  # one collection: its queries are shared out
+            parts = self.options.jobs
+            jobs = [(part, draws[0][1], f"judge {part} {parts}") for part in range(parts)]
+        with ProcessPoolExecutor(self.options.jobs, get_context("fork")) as pool:
+            return [one for found in pool.map(_search, jobs) for one in found]
+
+    def queries(self, rows: Rows, how: str, draw: np.random.Generator) -> list[int]:
+        """Photos to search for: of places in the collection, and some of places that are not."""
+        names, counts = np.unique(self.places[rows], return_counts=True)
+        several = names[(counts > 1) & (names != "")]
+        own = rows[np.isin(self.places[rows], several)]
+        if how.startswith("judge"):
+            chosen: list[int] = []
+            for one in self.options.judge:
+                mine = own[self.sets[own] == one]
+                every = np.random.default_rng(0).permutation(mine)[: self.options.queries]
+                chosen += every.tolist()
+            part = [int(number) for number in how.split()[1:]] or [0, 1]
+            return chosen[part[0] :: part[1]]
+        there = np.isin(self.sets, np.unique(self.sets[own])) & (self.places != "")
+        absent = np.flatnonzero(there & ~np.isin(self.places, names))
+        return [
+            *draw.permutation(own)[:QUERIES].tolist(),
+            *draw.permutation(absent)[:ABSENT].tolist(),
+        ]
+
+
+def _spread(draw: np.random.Generator, low: int, high: int) -> int:
+    low, high = min(low, high), max(low, high, 1)
+    return round(float(np.exp(draw.uniform(np.log(max(low, 1)), np.log(high)))))
+
+
+_WORLD: list[World] = []  # what the processes inherit
+
+
+def _search(job: tuple[int, Rows, str]) -> list[Judged]:
+    """Plain results of all queries, and but for `plain` also the verified ones."""
+    [world], (number, rows, how) = _WORLD, job
+    opencv().setNumThreads(1)
+    draw = np.random.default_rng(number)
+    collection = Collection(world, rows)
+    results = []
+    for at, query in enumerate(world.queries(rows, how, draw)):
+        own = number * 1000 + at
+        plain, scores, background = collection.nearest(query, world.vectors[query])
+        if background is None:
+            continue
+        right = collection.right(query, plain)
+        results.append(Judged(own, scores, background, right))
+        if how == "plain":
+            continue
+        found = [collection.evidence(query, row) for row in plain.tolist()]
+        verified = {
+            row: world.vectors[row]
+            for row, one in zip(plain.tolist(), found, strict=True)
+            if one.same_scene
+        }
+        mean, alone = together(world.vectors[query], verified)
+        again, scores, background = collection.nearest(query, mean)
+        assert background is not None
+        scores = [alone.get(row, score) for row, score in zip(again.tolist(), scores, strict=True)]
+        evidence = [collection.evidence(query, row) for row in again.tolist()]
+        results.append(Judged(own, scores, background, collection.right(query, again), evidence))
+    if how == "matched":  # the plain ones are drawn on their own
+        results = [one for one in results if one.evidence is not None]
+    return results
+
+
+class Collection:
+    """Some of the photos, in which others are searched for as `Index.search` does."""
+
+    def __init__(self, world: World, rows: Rows) -> None:
+        self.world, self.rows, self.vectors = world, rows, world.vectors[rows]
+        self.sample = np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows)), dtype=np.int64)
+        typical = np.linspace(0, len(rows) - 1, min(TYPICAL, len(rows)), dtype=np.int64)
+        self.typical = self.neighbours(self.vectors[typical], np.ones(len(rows), bool))
+        self.near: tuple[int, Floats] = -1, np.empty((0, 0))
+
+    def neighbours(self, vectors: Vectors, kept: NDArray[np.bool_]) -> Floats:
+        """The similarities of photos to their neighbours among those kept, without themselves."""
+        found: Floats = -np.sort(-(vectors @ self.vectors[kept].T), axis=1).astype(np.float64)
+        return found[:, 1 : NEIGHBOURS[-1] + 1]
+
+    def nearest(self, query: int, vector: Vectors) -> tuple[Rows, list[float], Background | None]:
+        """The best rows for a vector, their similarities, and what these are compared with."""
+        others = self.rows != query
+        rows = self.rows[others]
+        scores = self.vectors[others] @ vector
+        order = np.argsort(-scores, kind="stable")[:TOP]
+        if self.near[0] != query:
+            self.near = query, self.neighbours(self.world.vectors[rows[order[:BEST]]], others)
+        sample = self.sample[self.rows[self.sample] != query]
+        background = Background.of(
+            self.vectors[sample] @ vector, len(rows), self.near[1], self.typical
         )
-        self._known: dict[int, LocalFeatures] = {}
-        self._compared: dict[tuple[int, int], Evidence] = {}
+        return rows[order], scores[order].tolist(), background
 
-    def local(self, row: int) -> LocalFeatures:
-        """The local features of a photo, found once."""
-        if row not in self._known:
-            self._known[row] = self._verifier.features(self.photos.names[row])
-        return self._known[row]
+    def right(self, query: int, rows: Rows) -> Floats:
+        """Whether rows show the place of a query."""
+        place = self.world.places[query]
+        return np.array((self.world.places[rows] == place) & (place != ""), np.float64)
 
     def evidence(self, query: int, row: int) -> Evidence:
         """How a photo matches a query, worked out once."""
-        pair = query, row
-        if pair not in self._compared:
-            self._compared[pair] = self._verifier.evidence(self.local(query), self.local(row))
-        return self._compared[pair]
-
-    def results(self, rows: Rows, top: int) -> list[Result]:
-        """The best of some photos for each of them that shows a place."""
-        found = []
-        for query in rows[self.labels[rows] != ""].tolist():
-            plain = self.best(rows, query, self.vectors[query], top)
-            verified = [row for row, _ in plain if self.evidence(query, row).same_scene]
-            known = {row: self.vectors[row] for row in verified}
-            mean, own = together(self.vectors[query], known)
-            again = self.best(rows, query, mean, top)
-            again = [(row, own.get(row, score)) for row, score in again]
-            for kind, best in ((False, plain), (True, again)):
-                for rank, (row, score) in enumerate(best, 1):
-                    evidence = self.evidence(query, row) if kind else None
-                    right = bool(self.labels[row] == self.labels[query])
-                    found.append(Result(query, rank, score, evidence, right))
-        return found
-
-    def best(self, rows: Rows, query: int, vector: Vectors, top: int) -> list[tuple[int, float]]:
-        """The rows that are most similar to a vector, without the query, and how similar."""
-        scores = self.vectors[rows] @ vector
-        order = np.argsort(-scores, kind="stable")[: top + 1]
-        found = zip(rows[order].tolist(), scores[order].tolist(), strict=True)
-        return [(row, score) for row, score in found if row != query][:top]
-
-    def every(self) -> list[Result]:
-        """All queries among all photos."""
-        return self.results(np.arange(len(self.labels)), TOP)
-
-    def samples(self) -> list[Result]:
-        """Queries among collections drawn like a quarter of landmarks/val, or with fewer photos.
-
-        Eight places and a quarter of the distractors each, and of each place as many photos as
-        there are (a quarter) or fewer, down to 4. The best 13 are as far down the list as the best
-        50 of four times the photos.
-        """
-        draw, found = np.random.default_rng(0), []
-        names = np.unique(self.labels[self.labels != ""])
-        others = np.flatnonzero(self.labels == "")
-        for _ in range(COLLECTIONS):
-            count = int(np.exp(draw.uniform(np.log(4), np.log(32))))
-            rows = [draw.choice(others, len(others) // LEARN_FROM, replace=False)]
-            for place in draw.choice(names, 8, replace=False):
-                rows.append(draw.permutation(np.flatnonzero(self.labels == place))[:count])
-            found += self.results(np.concatenate(rows), -(-TOP // LEARN_FROM))
-        return found
+        return _matches(self.world.options.photos, self.world.options.cache).evidence(
+            *(self.world.names[one] for one in (query, row))
+        )
 
 
-def fit(results: Sequence[Result], *, matched: bool) -> tuple[float, ...]:
-    """The weights of a logistic regression; one after the other with the wrong sign becomes 0."""
-    mine = [one for one in results if (one.evidence is not None) == matched]
-    rows = np.array([(1.0, *features(one.score, one.rank, one.evidence)) for one in mine])
-    right = np.array([one.right for one in mine], float)
-    signs = np.array([0, *SIGNS[: rows.shape[1] - 1]])
-    used = np.ones(rows.shape[1], bool)
-    while True:
-        weights = np.zeros(rows.shape[1])
-        weights[used] = newton(rows[:, used], right)
-        wrong = weights * signs * rows.std(axis=0)
-        if wrong.min() >= 0:
-            return tuple(round(float(weight), 4) for weight in weights)
-        used[wrong.argmin()] = False
+class Matches:
+    """How photos match, kept in a file of this process; those of others are read at the start."""
+
+    def __init__(self, photos: Path, folder: Path) -> None:
+        self.known: dict[tuple[str, str], Evidence] = {}
+        for file in folder.glob("matches*.jsonl"):
+            for line in file.read_text().splitlines():
+                if line.endswith("]"):  # written whole
+                    a, b, *numbers = json.loads(line)
+                    self.known[a, b] = Evidence(*numbers)
+        self.verifier = Verifier(lambda name: photos / name, folder / "features")
+        self.file = _own_file(folder)
+        self.features = cache(self.verifier.features)
+
+    def evidence(self, query: str, other: str) -> Evidence:
+        """How two photos match."""
+        pair = min(query, other), max(query, other)
+        if pair not in self.known:
+            features: list[LocalFeatures] = [self.features(name) for name in pair]
+            found = self.known[pair] = self.verifier.evidence(*features)
+            line = [*pair, found.inliers, found.matches, round(found.coverage, 5), found.threshold]
+            with self.file.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+        return self.known[pair]
 
 
-def newton(rows: Floats, right: Floats) -> Floats:
-    """Weights that make the labels most probable."""
-    weights = np.zeros(rows.shape[1])
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-rows @ weights))
-        curvature = (rows * (p * (1 - p))[:, None]).T @ rows + 1e-3 * np.eye(len(weights))
-        slope = rows.T @ (right - p) - 1e-3 * weights
-        step = np.asarray(np.linalg.solve(curvature, slope), np.float64)
-        weights += step
-        if np.abs(step).max() < 1e-9:
-            break
-    return weights
+@cache
+def _matches(photos: Path, folder: Path) -> Matches:
+    return Matches(photos, folder)
 
 
-def reliability(results: Sequence[Result], calibration: Calibration) -> dict[str, Any]:
-    """Expected calibration errors and bins, by what is compared."""
-    told = {}
-    for name in ("similar", "matched"):
-        mine = [one for one in results if (one.evidence is not None) == (name == "matched")]
-        p = np.array([calibration.probability(one.score, one.rank, one.evidence) for one in mine])
-        right = np.array([one.right for one in mine], float)
-        queries = np.array([one.query for one in mine])
-        order = np.lexsort((-p, queries))
-        place = np.arange(len(p)) - np.searchsorted(queries[order], queries[order])
-        for top in (10, TOP):
-            chosen = order[place < top]
-            told[f"{name}, best {top}"] = binned(p[chosen], right[chosen])
-    return told
+def _own_file(folder: Path) -> Path:
+    return folder / f"matches-{os.getpid()}.jsonl"
+
+
+def described(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Vectors]:
+    """The descriptors of photos by name, from the cache where it has them."""
+    file = options.cache / f"{Path(options.model).stem}.npz"
+    known: dict[str, Vectors] = {}
+    if file.exists():
+        with np.load(file, allow_pickle=False) as kept:
+            known = dict(zip(kept["names"].tolist(), kept["vectors"], strict=True))
+    new = [name for name in names if name not in known]
+    model = retrieval_model(options.model) if new else None
+    for start in range(0, len(new), 500):
+        assert model is not None
+        some = new[start : start + 500]
+        found = model.describe([options.photos / name for name in some])
+        known |= dict(zip(some, found, strict=True))
+        np.savez(file, names=np.array(list(known)), vectors=np.stack(list(known.values())))
+        print(f"described {start + len(some):,} of {len(new):,}", flush=True)
+    return known
+
+
+def reliability(results: Sequence[Judged], calibration: Calibration) -> dict[str, Any]:
+    """Expected calibration errors and bins of the best 10 and 50, and how much is found."""
+    found: dict[str, Any] = {"queries": len(results)}
+    for top in (10, TOP):
+        found[f"best {top}"] = binned(*told(results, calibration, top))
+    p, right = told(results, calibration, TOP)
+    sure, likely = p >= 0.9, p >= 0.5
+    found["sure"] = {"photos": int(sure.sum()), "right": _share(right[sure])}
+    found["likely"] = {"right": _share(right[likely]), "of_right": _share(likely[right == 1])}
+    return found
+
+
+def _share(right: NDArray[Any]) -> float | None:
+    return round(float(right.mean()), 4) if len(right) else None
+
+
+def _short(found: dict[str, Any]) -> dict[str, Any]:
+    errors = {name: found[name]["ece"] for name in ("best 10", "best 50")}
+    return errors | {name: found[name] for name in ("sure", "likely", "queries")}
 
 
 def binned(p: Floats, right: Floats) -> dict[str, Any]:
@@ -222,25 +382,24 @@ def binned(p: Floats, right: Floats) -> dict[str, Any]:
         for mine in (number == one for one in range(BINS))
         if mine.any()
     ]
-    off = sum(abs(one["probability"] - one["right"]) * one["photos"] for one in bins) / len(p)
-    return {"ece": round(float(off), 4), "bins": bins}
+    return {"ece": round(calibration_error(p, right, BINS), 4), "bins": bins}
 
 
 def written(model: str, report: dict[str, Any]) -> dict[str, Any]:
     """What the package keeps of a model."""
     measured = {
-        places: told["matched, best 10"]["ece"] for places, told in report["reliability"].items()
+        name: found["verified"]["best 10"]["ece"] for name, found in report["reliability"].items()
     }
     kept = {name: report[name] for name in ("similar", "matched")}
     return {"fingerprint": fingerprint(retrieval_model(model)), **kept, "ece": measured}
 
 
 def drawn(measured: dict[str, Any]) -> str:
-    """A reliability diagram: for each bin of probabilities the share of photos that are right."""
+    """Reliability diagrams: for each bin of probabilities the share of photos that are right."""
     side, gap = 260, 46
     parts = []
-    for number, (places, told) in enumerate(measured.items()):
-        x, one = gap + number * (side + gap), told["matched, best 10"]
+    for number, (places, found) in enumerate(measured.items()):
+        x, one = gap + number * (side + gap), found["verified"]["best 10"]
         largest = max(bin_["photos"] for bin_ in one["bins"])
         parts += [
             f'<rect x="{x}" y="30" width="{side}" height="{side}" class="frame"/>',

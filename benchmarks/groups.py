@@ -57,7 +57,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     labels = [name.split("/")[-2] for name in photos.names]
     chosen = chosen_pairs(photos, PairSettings(settings.k), options.folder)
     verifier = verifier_of(photos, VerifySettings())
-    graph = matching_pairs(photos, chosen, verifier, settings.inliers, options.folder)
+    graph = matching_pairs(photos, chosen, verifier, options.folder)
     groups = grouped(photos.names, graph, settings)
     rows = [[photos.rows[name] for name in group.names] for group in groups]
     linked = [labels[a] == labels[b] for a, b in graph.pairs.tolist()]

@@ -1,12 +1,13 @@
-"""The command that fits probabilities, on drawn results."""
+"""The command that fits probabilities, on drawn vectors of places."""
 
+import argparse
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from solar.ranking.calibration import Calibration, Evidence
+from solar.ranking.calibration import Evidence, fitted
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,42 +20,70 @@ def calibrate(monkeypatch: pytest.MonkeyPatch) -> Any:
     return calibrate
 
 
-def drawn(calibrate: Any, truth: Calibration, *, matched: bool, count: int = 20_000) -> list[Any]:
-    """Results that are right as often as a calibration says."""
-    draw, results = np.random.default_rng(0), []
-    for number in range(count):
-        score, rank = float(draw.uniform(-0.2, 1)), number % 50 + 1
-        inliers = int(draw.integers(0, 30))
-        evidence = Evidence(inliers, inliers + 20, float(draw.uniform())) if matched else None
-        right = bool(draw.uniform() < truth.probability(score, rank, evidence))
-        results.append(calibrate.Result(number // 50, rank, score, evidence, right))
-    return results
+@pytest.fixture
+def world(calibrate: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Two sets of places to learn from, one to judge by, and distractors."""
+    draw = np.random.default_rng(0)
+
+    def described(_: object, names: list[str]) -> dict[str, np.ndarray]:
+        centres: dict[str, np.ndarray] = {}
+        found = {}
+        for name in names:
+            place = name.rsplit("/", 1)[0]
+            centre = centres.setdefault(place, draw.normal(size=32))
+            row = draw.normal(size=32) + (0 if "distractors" in name else 1) * centre
+            found[name] = row / np.linalg.norm(row)
+        return found
+
+    for name, places, photos in (("one", 12, 8), ("two", 20, 4), ("val", 10, 6)):
+        for place in range(places):
+            for photo in range(photos):
+                file = tmp_path / name / f"{place}" / f"{photo}.jpg"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.touch()
+    (tmp_path / "distractors" / "x").mkdir(parents=True)
+    for photo in range(60):
+        (tmp_path / "distractors" / "x" / f"{photo}.jpg").touch()
+    monkeypatch.setattr(calibrate, "described", described)
+    options = argparse.Namespace(photos=tmp_path, judge=["val"], jobs=2, queries=20)
+    return calibrate.World(options)
 
 
-def test_weights_are_found_again(calibrate: Any) -> None:
-    truth = Calibration((-4.0, 10.0, -0.3), (-4.0, 10.0, -0.3, 1.0, 0.5, 0.5))
-    found = calibrate.fit(drawn(calibrate, truth, matched=False), matched=False)
-    assert found == pytest.approx(truth.similar, abs=0.5)
-    results = drawn(calibrate, truth, matched=True)
-    fitted = Calibration(found, calibrate.fit(results, matched=True))
-    both = [*results, *drawn(calibrate, truth, matched=False)]
-    told = calibrate.reliability(both, fitted)
-    assert told["matched, best 50"]["ece"] < 0.02
-    assert told["similar, best 50"]["ece"] < 0.02
+def test_probabilities_learnt_in_drawn_collections_hold_in_another(
+    calibrate: Any, world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evidence(own: Any, query: int, row: int) -> Evidence:
+        same = world.places[query] == world.places[row]
+        return Evidence(20 if same and (query + row) % 2 else 5, 60, 0.5, 9)
+
+    monkeypatch.setattr(calibrate.Collection, "evidence", evidence)
+    learnt = [*world.learn("plain"), *world.learn("matched")]
+    assert {one.evidence is None for one in learnt} == {True, False}
+    calibration = fitted(learnt)
+    names = [name for name, _ in world.judged()]
+    assert names == ["val", "val and distractors"]
+    for _, sets in world.judged():
+        results = world.searched([("", world.rows(sets))], "judge")
+        assert len(results) == 40  # plain and verified
+        found = calibrate.reliability(results[1::2], calibration)
+        assert found["best 10"]["ece"] < 0.15
+        assert found["likely"]["of_right"] > 0.5
 
 
-def test_a_weight_of_the_wrong_sign_is_none(calibrate: Any) -> None:
-    truth = Calibration((-4.0, 10.0, 0.8), ())  # where a later rank speaks for a photo
-    constant, score, rank = calibrate.fit(drawn(calibrate, truth, matched=False), matched=False)
-    assert rank == 0
-    assert score > 0 > constant
+def test_collections_are_drawn_from_what_is_not_judged(world: Any) -> None:
+    for kind in ("one", "mixed", "small"):
+        for seed in range(5):
+            rows = world.drawn(kind, ["one", "two"], np.random.default_rng(seed))
+            assert "val" not in world.sets[rows]
+            assert kind != "small" or len(rows) <= 30
+    assert set(world.places[world.sets == "distractors"]) == {""}
 
 
-def test_errors_of_calibration_are_means_over_photos(calibrate: Any) -> None:
+def test_bins_and_their_picture(calibrate: Any) -> None:
     p, right = np.array([0.9, 0.9, 0.1, 0.1]), np.array([1.0, 0.0, 0.0, 0.0])
     told = calibrate.binned(p, right)
     assert told["ece"] == pytest.approx((0.4 + 0.1) / 2)
     assert [one["photos"] for one in told["bins"]] == [2, 2]
-    picture = calibrate.drawn({"landmarks": {"matched, best 10": told}})
+    picture = calibrate.drawn({"landmarks": {"verified": {"best 10": told}}})
     assert picture.startswith("<svg")
     assert picture.count("<circle") == 2

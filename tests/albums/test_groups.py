@@ -30,7 +30,7 @@ def test_photos_of_one_place_are_a_group_and_one_alone_is_none(index: Path) -> N
     for group in found:
         assert group.links == sum(photo.links for photo in group.photos) / 2
         assert group.photos[0].links == max(photo.links for photo in group.photos)
-        assert all(photo.inliers >= 8 for photo in group.photos)
+        assert all(photo.inliers >= 9 for photo in group.photos)
         assert 0 < group.agreement <= 1
     assert list(solar.groups(index, inliers=100_000)) == []
 

@@ -10,8 +10,15 @@ from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index
 from solar.models import RetrievalConfig, RetrievalNet
+from solar.ranking import background, calibration
 from solar.ranking import verify as module
-from solar.ranking.calibration import Calibration, Evidence
+from solar.ranking.calibration import (
+    MATCHED_SIGNS,
+    SIGNS,
+    Background,
+    Calibration,
+    Evidence,
+)
 from solar.ranking.verify import VerifySettings, reordered
 from solar.storage.types import Hit
 
@@ -208,13 +215,25 @@ def test_settings_that_make_no_sense() -> None:
         VerifySettings(top=0)
 
 
-CALIBRATED = Calibration((-9.0, 10.0, 0.0), (-9.0, 10.0, 0.0, 0.5, 0.0, 0.0))
+# Of similarity and points alone.
+CALIBRATED = Calibration(
+    (-9.0, 10.0, *(0.0,) * (len(SIGNS) - 1)), (0.0, 1.0, 0.5, *(0.0,) * (len(MATCHED_SIGNS) - 2))
+)
+BACKGROUND = Background(5, 0.0, 1.0, (0.0,) * 6)
+
+
+def probability(score: float, evidence: Evidence | None = None) -> float:
+    """That of a result."""
+    [found] = CALIBRATED.probabilities([score], BACKGROUND, [evidence])
+    return found
 
 
 @pytest.fixture
 def calibrated(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
     """The last wrong photo looks like the right one, and less like the query than all others."""
     monkeypatch.setattr(Index, "calibration", CALIBRATED)
+    for place in (calibration, background):  # five photos do here
+        monkeypatch.setattr(place, "FEWEST", 2)
     vectors = np.array(
         [[1, 0, 0], [0.95, 0, 0.312], [0.9, 0, 0.436], [0.8, 0.6, 0], [0.7, 0.714, 0]]
     )
@@ -233,10 +252,10 @@ def test_verified_photos_make_a_better_query(calibrated: Index) -> None:
     assert probable == sorted(probable, reverse=True)
     mean = np.array([1.8, 0.6]) / np.hypot(1.8, 0.6)
     # The verified photo does not speak for itself.
-    first = CALIBRATED.probability(0.8, 1, Evidence(hits[0].inliers, 0, 0.0))
+    first = probability(0.8, Evidence(hits[0].inliers, 0, 0.0, 50))
     assert hits[0].probability == pytest.approx(first, abs=1e-4)
-    evidence = Evidence(hits[2].inliers, 0, 0.0)
-    expected = CALIBRATED.probability(float(mean @ [0.7, 0.714]), 3, evidence)
+    evidence = Evidence(hits[2].inliers, 0, 0.0, 50)
+    expected = probability(float(mean @ [0.7, 0.714]), evidence)
     assert hits[2].probability == pytest.approx(expected, abs=1e-4)
     # With none that is surely right nothing else is searched for.
     hits = calibrated.search("query.png", verify=VerifySettings(inliers=10**6))
@@ -281,7 +300,7 @@ def test_features_can_be_found_beforehand(index: Index, monkeypatch: pytest.Monk
 
 def test_photos_can_be_asked_to_be_probable(index: Index, calibrated: Index) -> None:
     every = calibrated.search("query.png", rerank=None)
-    expected = [CALIBRATED.probability(hit.score, 1) for hit in every]
+    expected = [probability(hit.score) for hit in every]
     assert [hit.probability for hit in every] == pytest.approx(expected)
     for rerank in (None, "auto"):
         hits = calibrated.search("query.png", rerank=rerank, min_probability=0.4)
@@ -293,6 +312,19 @@ def test_photos_can_be_asked_to_be_probable(index: Index, calibrated: Index) -> 
     both = calibrated.search("query.png", rerank="diffusion,verify")
     assert {hit.path: round(hit.score, 2) for hit in both} == SCORES
     assert None not in [hit.probability for hit in both]
+
+
+def test_few_photos_have_no_probabilities(
+    calibrated: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (calibration, background):
+        monkeypatch.setattr(place, "FEWEST", 20)
+    for rerank in (None, "verify"):
+        hits = calibrated.search("query.png", rerank=rerank)
+        assert {hit.probability for hit in hits} == {None}
+    assert hits[0].path == "right/1.png"
+    with pytest.raises(SolarError, match=r"too few photos.*20"):
+        calibrated.search("query.png", rerank=None, min_probability=0.5)
 
 
 def test_a_model_without_probabilities_is_told(index: Index) -> None:

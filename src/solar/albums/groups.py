@@ -67,7 +67,8 @@ class GroupSettings:
     Attributes:
         k: Number of nearest neighbours to compare each photo with.
         min_score: Minimum cosine similarity of these neighbours.
-        inliers: Minimum number of inliers for two photos to match.
+        inliers: Minimum number of inliers for two photos to match. Default: as many as show the same
+            scene in a search (`solar.matching.match`).
         support: Two groups are joined if this share of the smaller one's photos, but at most three
             photos, match as many of the other; 0 joins all that are connected.
         device: Where photos are described and compared.
@@ -75,7 +76,7 @@ class GroupSettings:
 
     k: int = 20
     min_score: float | None = None
-    inliers: int = 8
+    inliers: int | None = None
     support: float = SHARE
     device: str | None = None
 
@@ -83,7 +84,7 @@ class GroupSettings:
         refuse_score(self.min_score)
         if self.k < 1:
             raise SolarError("Groups need neighbours: k must be 1 or more.")
-        if self.inliers < 1:
+        if self.inliers is not None and self.inliers < 1:
             raise SolarError("Groups need matching keypoints: inliers must be 1 or more.")
         if not 0 <= self.support <= 1:
             raise SolarError(f"Support must be a share from 0 to 1, not {self.support:g}.")
@@ -122,10 +123,10 @@ def groups(
     settings, describing = split_options(settings or GroupSettings(), options)
     with working(work) as folder:
         found = described(source, folder, device=settings.device, **describing).moved_to(photos)
-        verifier = verifier_of(found, VerifySettings())
+        verifier = verifier_of(found, VerifySettings(inliers=settings.inliers))
         wanted = PairSettings(settings.k, settings.min_score, device=settings.device)
         chosen = chosen_pairs(found, wanted, folder, progress)
-        graph = matching_pairs(found, chosen, verifier, settings.inliers, folder, progress)
+        graph = matching_pairs(found, chosen, verifier, folder, progress)
         return GroupReport(len(found), grouped(found.names, graph, settings), found.roots)
 
 
@@ -167,11 +168,10 @@ def matching_pairs(
     photos: DescribedCollection,
     chosen: ChosenPairs,
     verifier: Verifier,
-    inliers: int,
     folder: Path,
     progress: Progress | None = None,
 ) -> MatchingPairs:
-    """Match the keypoints of chosen pairs; those with at least `inliers` show the same place.
+    """Match the keypoints of chosen pairs; those of the same scene show the same place.
 
     Unfinished work is kept in `folder`. A SolarError if the disk is full or read-only.
     """
@@ -180,7 +180,7 @@ def matching_pairs(
     kept, first = [(np.empty((0, 2), np.int64), np.empty(0, np.int32))], 0
     for rows in chosen.pieces():
         counts = found[first : first + len(rows)]
-        good = np.flatnonzero(counts >= inliers)
+        good = np.flatnonzero(counts > 0)
         kept.append((np.sort(rows[good], axis=1), counts[good]))
         first += len(rows)
     pairs, strengths = (np.concatenate(parts) for parts in zip(*kept, strict=True))
@@ -195,7 +195,7 @@ def _compared(
     count: int,
     progress: Progress | None,
 ) -> npt.NDArray[np.int32]:
-    """The inliers of each pair; -1 where a photo cannot be read."""
+    """The inliers of pairs of the same scene, 0 of others; -1 where a photo cannot be read."""
     known = f"{__version__} {photos.digest} {photos.roots.stored()} {verifier.settings} {count}"
     digest = hashlib.sha256(known.encode("utf-8", "surrogateescape"))
     for rows in chosen.pieces():
@@ -203,7 +203,10 @@ def _compared(
 
     def more(number: int) -> Iterator[tuple[bytes, bool]]:
         for some in matched(islice(chosen, number * PAIRS, None), verifier):
-            inliers = [-1 if evidence is None else evidence.inliers for _, evidence in some]
+            inliers = [
+                -1 if evidence is None else evidence.inliers * evidence.same_scene
+                for _, evidence in some
+            ]
             # A photo that cannot be read may be back in another run.
             yield np.array(inliers, "<i4").tobytes(), min(inliers) >= 0
 

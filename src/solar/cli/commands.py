@@ -16,7 +16,7 @@ PANELS = {
     "Start": ("demo", "doctor"),
     "Search your photos": ("index", "search", "serve"),
     "Look closer": ("why", "match", "pairs", "duplicates", "groups", "attention", "locate"),
-    "Measure": ("evaluate", "evaluate-patches", "reproduce"),
+    "Measure": ("evaluate", "evaluate-patches", "calibrate", "reproduce"),
     "Train": ("data", "train", "distill", "adapt"),
     "Embeddings and models": ("describe", "models", "convert", "export"),
 }

@@ -17,7 +17,7 @@ def groups(
     csv: options.Csv = None,
     k: options.Nearest = 20,
     min_score: options.MinScore = None,
-    inliers: options.Inliers = 8,
+    inliers: options.Inliers = None,
     support: Annotated[float, typer.Option(min=0, max=1)] = 0.5,
     model: options.Model = None,
     size: options.Size = None,
@@ -40,7 +40,6 @@ def groups(
     from solar.albums import groups as job
     from solar.index.sources import working_folder
 
-    assert inliers is not None
     settings = job.GroupSettings(k, min_score, inliers, support, device)
     output = output or printing.default_place(source, "groups")
     refuse_places({"the groups": output, "the table": csv})

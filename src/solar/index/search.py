@@ -9,13 +9,14 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.roots import expanded
+from solar.ranking.background import Surroundings
 from solar.ranking.calibration import Calibration, calibration_of
 from solar.ranking.feedback import arranged, updated
 from solar.ranking.query import (
@@ -33,7 +34,7 @@ from solar.ranking.rerank import AUTO, METHODS, check_needs, chosen
 from solar.ranking.results import SearchResults
 from solar.ranking.verify import FRESH, VerifySettings, kept_verifier
 from solar.storage.conditions import Condition, Where, parse_where
-from solar.storage.protocol import NoVectorsError, Storage
+from solar.storage.protocol import Engine, NoVectorsError, Storage
 from solar.storage.types import DescriptorSpec, Hit, Photo
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Searchable(ABC):
     @property
     def calibration(self) -> Calibration | None:
         """What makes probabilities of scores; None if the model of the index has none."""
-        return calibration_of(self.spec.fingerprint)
+        return calibration_of(self.spec.fingerprint, getattr(self.engine, "folder", None))
 
     @abstractmethod
     def encode(self, query: Any, *, box: Box | None = None) -> Any:
@@ -477,6 +478,7 @@ class Search:
             settings={} if verify is None else {"verify": verify},
             kept=index.kept,
             calibration=None if judged or has_words(parts_of(self._query)) else index.calibration,
+            background=lambda vector, best: self._surroundings.background(vector, best),
         )
 
     def stages(self) -> Iterator[Ranking]:
@@ -520,6 +522,22 @@ class Search:
         """The hits after liked photos and before unliked ones, which pass the filters, too."""
         liked, unliked = self._judged
         return arranged(liked, hits, unliked, self.settings.k)
+
+    @cached_property
+    def _surroundings(self) -> Surroundings:
+        """The photos that may be found."""
+        only, most = self.settings.only, len(self.left_out)
+
+        def passing(photo: Photo) -> bool:
+            known = photo.path not in self.left_out and (not only or only(photo.path))
+            return known and all(one.holds(photo) for one in self._where)
+
+        def nearest(asked: Sequence[Any], count: int) -> list[list[Hit]]:
+            found = self.index.nearest(asked, count + most, self._where)
+            return [self._passing(hits)[:count] for hits in found]
+
+        engine = cast("Engine", self.index.engine)
+        return Surroundings(engine, self.index.kept, passing, nearest)
 
     @cached_property
     def _judged(self) -> list[list[Hit]]:

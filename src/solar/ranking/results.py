@@ -11,12 +11,16 @@ import numpy as np
 
 from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.ranking.calibration import Calibration, calibrated_models
+from solar.ranking.calibration import FEWEST, Background, Calibration, calibrated_models
 from solar.storage.protocol import Engine, Storage
 from solar.storage.types import Hit
 
 if TYPE_CHECKING:
     from solar.ranking.query import Part
+
+
+BEST = 8
+"""At least so many results are looked at to rate them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,8 @@ class SearchResults:
     # Turns similarities to the query into probabilities; None once it was expanded.
     calibration: Calibration | None = None
     similar: bool = True  # whether scores are similarities
+    # What similarities to a vector are compared with, given its best hits; None for too few photos.
+    background: Callable[[Vectors, Sequence[Hit]], Background | None] = lambda *_: None
 
     @property
     def vector(self) -> Vectors:
@@ -62,7 +68,8 @@ class SearchResults:
     @cached_property
     def top(self) -> list[Hit]:
         """The `k` best photos with their probabilities, if there are any; see `rated`."""
-        return rated(self.best(self.k), self.rating)
+        hits = self.best(max(self.k, BEST))
+        return rated(hits, self.rating, self._own_background)[: self.k]
 
     def probable(
         self, hits: Sequence[Hit], least: float, names: Sequence[str], *, calibrated: bool
@@ -74,6 +81,11 @@ class SearchResults:
         """
         if self.rating is not None:
             return [hit for hit in hits if (hit.probability or 0.0) >= least]
+        if calibrated and self.calibration is not None and self.similar:
+            raise SolarError(
+                f"There are too few photos to say how probable each is (fewer than {FEWEST}): "
+                "leave out the minimum probability."
+            )
         if calibrated:
             after = ", ".join(names) or "results were judged"
             raise SolarError(
@@ -83,13 +95,24 @@ class SearchResults:
         known = " and ".join(calibrated_models()) or "no model"
         raise SolarError(
             f"{self.engine.spec.model or 'The model of this index'} has no calibrated "
-            f"probabilities (available for {known}): leave out the minimum probability."
+            f"probabilities (available for {known}): leave out the minimum probability, or fit "
+            "them with `solar calibrate`."
         )
 
-    @property
+    @cached_property
     def rating(self) -> Calibration | None:
-        """Turns the current scores into probabilities; None if they are no similarities."""
-        return self.calibration if self.similar else None
+        """Turns the current scores into probabilities; None if they are no similarities.
+
+        It is None, too, if there are too few photos to compare with.
+        """
+        known = self.calibration if self.similar else None
+        return None if known is None or self._own_background is None else known
+
+    @cached_property
+    def _own_background(self) -> Background | None:
+        if self.calibration is None:
+            return None
+        return self.background(self.vector, self.find(self.vector, max(self.k, BEST)))
 
     def similarities(self, count: int) -> list[Hit]:
         """The best photos, as they are ranked now, with their similarities as scores."""
@@ -124,17 +147,20 @@ class SearchResults:
         return replace(self, describe=lambda: vector, head=(), calibration=None)
 
 
-def rated(hits: Sequence[Hit], calibration: Calibration | None) -> list[Hit]:
+def rated(
+    hits: Sequence[Hit], calibration: Calibration | None, background: Background | None
+) -> list[Hit]:
     """Hits, best first, with probabilities; those that have one keep it.
 
     None is more probable than a photo before it.
     """
-    if calibration is None:
+    if calibration is None or background is None:
         return list(hits)
     most, done = 1.0, []
-    for rank, hit in enumerate(hits, 1):
+    found = calibration.probabilities([hit.score for hit in hits], background)
+    for hit, probability in zip(hits, found, strict=True):
         if hit.probability is None:
-            hit = replace(hit, probability=min(most, calibration.probability(hit.score, rank)))
+            hit = replace(hit, probability=min(most, probability))
         most = min(most, hit.probability or 0.0)
         done.append(hit)
     return done

@@ -50,7 +50,7 @@ from solar.local.features import (
     local_name,
 )
 from solar.matching.match import RATIO, Geometry, Matches, match_features
-from solar.ranking.calibration import Evidence
+from solar.ranking.calibration import Background, Calibration, Evidence
 from solar.ranking.query import unit
 from solar.ranking.results import SearchResults
 from solar.storage.protocol import Engine, Storage
@@ -249,29 +249,44 @@ def rerank(results: SearchResults) -> SearchResults:
     ]
     calibration = results.calibration if settings.calibrated else None
     count = max(results.k, settings.top)
-    if calibration is None:
+    found = None if calibration is None else expanded(results, verifier, queries, count)
+    if calibration is None or found is None or found.background is None:
         hits = verifier.verify(queries, results.best(count))
         return replace(results.led_by(hits), calibration=None)
-    hits = _most_probable(results, verifier, queries, results.similarities(count))
+    hits = _most_probable(found, calibration, settings.top)
     return replace(results.led_by(hits), similar=True)
 
 
-def _most_probable(
-    results: SearchResults,
-    verifier: Verifier,
-    queries: Sequence[LocalFeatures],
-    hits: Sequence[Hit],
-) -> list[Hit]:
-    """As many hits by their probability; see the top of this module."""
-    calibration, top = results.calibration, verifier.settings.top
-    assert calibration is not None
+@dataclass(frozen=True)
+class Expanded:
+    """The results of a search with a query and the photos verified for it.
+
+    Attributes:
+        hits: The best first, with their similarities to the query alone.
+        scores: Their similarities to the mean of the query and the verified photos.
+        evidence: How they match; None where they were not compared.
+        background: What these similarities are compared with; None for too few photos.
+    """
+
+    hits: Sequence[Hit]
+    scores: Sequence[float]
+    evidence: Sequence[Evidence | None]
+    background: Background | None
+
+
+def expanded(
+    results: SearchResults, verifier: Verifier, queries: Sequence[LocalFeatures], count: int
+) -> Expanded:
+    """Match the best photos, and search again with those that are verified."""
+    hits, top, vector = results.similarities(count), verifier.settings.top, results.vector
+    best = hits
     evidence = verifier.matched(queries, [hit.path for hit in hits[:top]])
     similar = {hit.path: hit.score for hit in hits}
     right = [path for path, one in evidence.items() if one.same_scene]
     if right and not results.head:  # not after another re-ranking method
         engine = cast("Engine", results.engine)
         rows = {path: vector for path, (_, vector) in engine.lookup(right).items()}
-        vector, own = together(results.vector, rows)
+        vector, own = together(vector, rows)
         hits = [
             replace(hit, score=own.get(hit.path, hit.score))
             for hit in results.find(vector, len(hits))
@@ -281,12 +296,21 @@ def _most_probable(
         unknown = engine.lookup([hit.path for hit in hits if hit.path not in similar])
         own = {path: float(row @ results.vector) for path, (_, row) in unknown.items()}
         similar |= {path: min(score, 1.0) for path, score in own.items()}
+    return Expanded(
+        [replace(hit, score=similar.get(hit.path, hit.score)) for hit in hits],
+        [hit.score for hit in hits],
+        [evidence.get(hit.path) for hit in hits[:top]] + [None] * len(hits[top:]),
+        results.background(vector, best),
+    )
+
+
+def _most_probable(found: Expanded, calibration: Calibration, top: int) -> list[Hit]:
+    """The hits by their probability; see the top of this module."""
+    assert found.background is not None
+    probable = calibration.probabilities(found.scores, found.background, found.evidence)
     rated = [
-        replace(
-            _matched(Hit(hit.path, similar.get(hit.path, hit.score)), evidence.get(hit.path)),
-            probability=calibration.probability(hit.score, rank, evidence.get(hit.path)),
-        )
-        for rank, hit in enumerate(hits, 1)
+        replace(_matched(hit, evidence), probability=probability)
+        for hit, evidence, probability in zip(found.hits, found.evidence, probable, strict=True)
     ]
     first = sorted(rated[:top], key=lambda hit: -(hit.probability or 0.0))
     # Photos that were not matched come after those that were, and are no more probable.

@@ -371,6 +371,16 @@ class FolderEngine(FolderStorage[FolderVectors]):
                 self._check(state, wanted)
                 yield [photo for _, photo in batch], np.asarray(state.vectors[wanted], np.float32)
 
+    def sample(self, count: int) -> tuple[list[Photo], Vectors]:
+        """At most so many photos, spread evenly over the rows, and their vectors, unchecked."""
+        with self._metadata.snapshot(self._state) as (view, state):
+            rows = np.setdiff1d(np.arange(len(state.vectors)), state.removed)
+            rows = rows[np.linspace(0, len(rows) - 1, min(count, len(rows)), dtype=np.int64)]
+            state.refuse_short(state.holding(rows.tolist()))
+            found = view.find(list(state.paths(view, set(rows.tolist())).values()))
+            vectors = state.vectors[[row for row, _ in found]].astype(np.float32)
+            return [photo for _, photo in found], vectors
+
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path: all or none."""
         with self._metadata.writing() as view:

@@ -128,6 +128,9 @@ class Engine(Storage, Protocol):
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
         """Everything, in the order of `photos`, from one committed state."""
 
+    def sample(self, count: int) -> tuple[list[Photo], Vectors]:
+        """Some photos, at most `count` and like a random choice, and their vectors (n, dim)."""
+
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path, all or none; returns how many.
 

@@ -11,7 +11,8 @@ from support.web_visits import LANDMARKS, PHOTOS, VIEWS, Home, Open, names, numb
 
 from solar.images.exif import ExifFacts
 from solar.index import Index
-from solar.ranking.calibration import Calibration
+from solar.ranking import background, calibration
+from solar.ranking.calibration import MATCHED_SIGNS, SIGNS, Calibration
 from solar.ranking.query import Part
 from solar.ranking.rerank import METHODS
 from solar.storage.types import Amendment
@@ -198,9 +199,11 @@ def test_a_least_probability_needs_a_calibrated_model(
 
     scores = [hit["score"] for hit in search(client, body["photo"], rerank=[])["hits"]]
     steep = 10 / (scores[0] - scores[-1])
-    similar = -steep * (scores[0] + scores[-1]) / 2, steep, 0.0
-    calibration = Calibration(similar, (*similar, 0.0, 0.0, 0.0))
-    monkeypatch.setattr(Index, "calibration", calibration)
+    similar = -steep * (scores[0] + scores[-1]) / 2, steep, *(0.0,) * (len(SIGNS) - 1)
+    known = Calibration(similar, (0.0, 1.0, *(0.0,) * (len(MATCHED_SIGNS) - 1)))
+    monkeypatch.setattr(Index, "calibration", known)
+    for place in (background, calibration):  # few photos do here
+        monkeypatch.setattr(place, "FEWEST", 2)
     identity = body["photo"] = upload(client, photo)  # rankings of the other one are kept
     for methods in ([], ["verify"]):
         every = search(client, identity, rerank=methods)["hits"]

@@ -204,6 +204,10 @@ class MilvusEngine:
             vectors = np.stack([stored.vector_of(row) for row in batch])
             yield [stored.photo_of(row) for row in batch], vectors
 
+    def sample(self, count: int) -> tuple[list[Photo], Vectors]:
+        """The first of `batches`: the order of a hash is like a random one."""
+        return next(self.batches(count), ([], np.empty((0, self.spec.dim), np.float32)))
+
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """All photos, in the order of `batches`."""
         for batch in self._walk(rows, stored.KNOWN):

@@ -56,7 +56,7 @@ from solar.ranking.verify import Verifier, together
 from solar.weights import FOLDER, probabilities
 
 TOP, BINS = 50, 15
-PLAIN, MATCHED = 24, 3  # collections of each kind, for the two regressions
+PLAIN, MATCHED = 24, 2  # collections of each kind, for the two regressions
 QUERIES, ABSENT, SMALL = 10, 2, 30
 DISTRACTORS = "distractors"
 # Sets of which much or little is like what people search.

@@ -67,8 +67,8 @@ class GroupSettings:
     Attributes:
         k: Number of nearest neighbours to compare each photo with.
         min_score: Minimum cosine similarity of these neighbours.
-        inliers: Minimum number of inliers for two photos to match. Default: as many as show the same
-            scene in a search (`solar.matching.match`).
+        inliers: Minimum number of inliers for two photos to match. Default: as many as show the
+            same scene in a search (`solar.matching.match`).
         support: Two groups are joined if this share of the smaller one's photos, but at most three
             photos, match as many of the other; 0 joins all that are connected.
         device: Where photos are described and compared.

@@ -141,9 +141,8 @@ def _errors(results: list[Judged], side: Mapping[int, int]) -> dict[str, float]:
         weights = fitted(others)
         for top, parts in told_of.items():
             parts.append(told(own, weights, top))
-    return {
-        f"best {top}": round(
-            calibration_error(*(np.concatenate(side) for side in zip(*parts, strict=True))), 4
-        )
-        for top, parts in told_of.items()
-    }
+    found = {}
+    for top, parts in told_of.items():
+        p, right = (np.concatenate(part) for part in zip(*parts, strict=True))
+        found[f"best {top}"] = round(calibration_error(p, right), 4)
+    return found

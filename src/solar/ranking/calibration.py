@@ -142,8 +142,8 @@ def features(scores: Sequence[float], background: Background) -> Doubles:
     score = np.asarray(scores, np.float64)
     share = np.log((np.arange(len(score)) + 0.5) / background.count)
     same = np.ones(len(score))
-    about = (background.middle, np.log(background.spread), np.log(background.count))
-    about += background.near
+    logs = np.log([background.spread, background.count])
+    about = (background.middle, *logs.tolist(), *background.near)
     return np.stack([score, share, *(same * one for one in about)], axis=1)
 
 

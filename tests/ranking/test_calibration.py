@@ -153,7 +153,7 @@ def test_weights_are_found_again() -> None:
     for some in (results[:400], results[400:]):
         p, right = told(some, found, 50)
         assert len(p) == 400 * 45
-        assert calibration_error(p, right) < 0.02
+        assert calibration_error(p, right) < 0.05
         p, _ = told(some, found, 10)
         assert len(p) < 400 * 10  # those that are unknown are not counted
 

@@ -15,6 +15,7 @@ from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.index.index import Index
+from solar.index.photo_index import PhotoIndex
 from solar.index.search import BY_NAME, Search, SearchSettings
 from solar.ranking.calibration import (
     FEWEST,
@@ -26,6 +27,7 @@ from solar.ranking.calibration import (
     told,
 )
 from solar.ranking.verify import VerifySettings, expanded, kept_verifier
+from solar.storage.protocol import NoVectorsError
 
 TOP = VerifySettings().top
 LEAST_QUERIES, LEAST_PLACES = 20, 4
@@ -53,7 +55,7 @@ class CalibrationReport:
 
 
 def calibrate(
-    index: Index,
+    index: PhotoIndex,
     labels: Mapping[str, str] | str | Path,
     *,
     queries: int = 200,
@@ -75,6 +77,8 @@ def calibrate(
     Raises:
         SolarError: The index is not in a folder, the labels cannot be read, or there are too few.
     """
+    if not isinstance(index, Index):
+        raise NoVectorsError
     folder: Path | None = getattr(index.engine, "folder", None)
     if folder is None:
         raise SolarError(f"{index.place} is not a folder, and has no place for a calibration.")

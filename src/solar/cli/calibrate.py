@@ -26,11 +26,13 @@ def calibrate(
         labels: A CSV of path,label, or a JSON object: what indexed photos show.
         queries: How many of them to search for, at most.
     """
+    from solar.datasets.labelled.photo_labels import read_labels
     from solar.index import Index
     from solar.index.calibrate import calibrate as job
 
+    known = read_labels(labels)
     with Index.open(index) as opened, printing.warnings_as_sentences(), steps() as progress:
-        report = job(opened, labels, queries=queries, progress=progress)
+        report = job(opened, known, queries=queries, progress=progress)
     if json:
         facts = {"queries": report.queries, "places": report.places, "errors": report.errors}
         printing.print_json({**facts, **vars(report.calibration)})

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from solar.datasets.labelled.photo_labels import read_labels
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.files import replacing
@@ -56,7 +55,7 @@ class CalibrationReport:
 
 def calibrate(
     index: PhotoIndex,
-    labels: Mapping[str, str] | str | Path,
+    labels: Mapping[str, str],
     *,
     queries: int = 200,
     progress: Progress | None = None,
@@ -64,27 +63,26 @@ def calibrate(
     """Fit the probabilities of an index to photos whose place is known, and write them into it.
 
     Example:
-        >>> report = calibrate(solar.Index.open("photos.solar"), "labels.csv")  # doctest: +SKIP
+        >>> report = calibrate(solar.Index.open("photos.solar"), labels)  # doctest: +SKIP
         >>> report.errors  # doctest: +SKIP
 
     Args:
         index: An index in a folder, whose photos can be read.
-        labels: What photos show, by their paths in the index; or a CSV or JSON file of that.
-            Results without a label are not counted.
+        labels: What photos show, by their paths in the index. Results without a label are not
+            counted.
         queries: How many of these photos to search for, at most.
         progress: Called with the step, what is done, and the total.
 
     Raises:
-        SolarError: The index is not in a folder, the labels cannot be read, or there are too few.
+        SolarError: The index is not in a folder, or there are too few labels.
     """
     if not isinstance(index, Index):
         raise NoVectorsError
     folder: Path | None = getattr(index.engine, "folder", None)
     if folder is None:
         raise SolarError(f"{index.place} is not a folder, and has no place for a calibration.")
-    known = dict(labels) if isinstance(labels, Mapping) else read_labels(labels)
-    found = index.engine.find(list(known))
-    known = {path: label for path, label in known.items() if path in found}
+    found = index.engine.find(list(labels))
+    known = {path: label for path, label in labels.items() if path in found}
     several = {label for label, count in Counter(known.values()).items() if count > 1}
     asked = [path for path, label in known.items() if label in several]
     if len(asked) < LEAST_QUERIES or len(several) < LEAST_PLACES or len(index) < FEWEST:

@@ -68,8 +68,7 @@ class SearchResults:
     @cached_property
     def top(self) -> list[Hit]:
         """The `k` best photos with their probabilities, if there are any; see `rated`."""
-        hits = self.best(max(self.k, BEST))
-        return rated(hits, self.rating, self._own_background)[: self.k]
+        return rated(self.best(self.k), self.rating, self._own_background)
 
     def probable(
         self, hits: Sequence[Hit], least: float, names: Sequence[str], *, calibrated: bool

@@ -9,14 +9,15 @@ out. Sizes do not depend on the machine. `metadata` is the rest beside vectors a
 paths of 26 letters, sizes and times and no tags.
 
 With `--written` it counts what a build writes, by `/proc/self/io` of a process of its own, for
-generated photos and a network of 2048 numbers: `wchar`, all bytes that the process passed to the
-system, and `write_bytes`, those that it has sent to the disk, each divided by the bytes of the
+generated photos and networks of 512 and 2048 numbers: `wchar`, all bytes that the process passed to
+the system, and `write_bytes`, those that it has sent to the disk, each divided by the bytes of the
 finished index. Pictures are drawn once and linked, so that only reading and describing takes time.
 """
 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -55,7 +56,7 @@ def a_photo(folder: Path, dim: int, kind: str) -> dict[str, float]:
     return {part: round((long[part] - short[part]) / (LONG - SHORT), 1) for part in long}
 
 
-def build_here(folder: Path) -> None:
+def build_here(folder: Path, dim: int) -> None:
     """Build an index of a folder and print what was written, and how large the index is."""
     import torch
 
@@ -64,7 +65,7 @@ def build_here(folder: Path) -> None:
     from solar.models import RetrievalConfig, RetrievalNet
 
     torch.manual_seed(0)
-    net = RetrievalNet(RetrievalConfig("resnet18", dim=2048, size=64, scales=(1.0,)))
+    net = RetrievalNet(RetrievalConfig("resnet18", dim=dim, size=64, scales=(1.0,)))
     photos, place = find_photos(folder), folder.parent / f"{folder.name}.solar"
     before = written()
     with fill(place, photos, model=net) as index:
@@ -93,11 +94,14 @@ def measure_written(count: int) -> dict[str, Any]:
         folder.mkdir()
         for number in range(count):
             os.link(made[number % len(made)], folder / f"{number:06}.jpg")
-        command = [sys.executable, __file__, "--one", str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    for name in ("wchar", "write_bytes"):
-        found[f"{name}_times"] = round(found[name] / found["index"], 3)
+        found: dict[str, Any] = {}
+        for dim in DIMS:
+            command = [sys.executable, __file__, "--one", str(folder), "--dim", str(dim)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            told = found[str(dim)] = json.loads(done.stdout)
+            for name in ("wchar", "write_bytes"):
+                told[f"{name}_times"] = round(told[name] / told["index"], 3)
+            shutil.rmtree(folder.parent / f"{folder.name}.solar")
     return found
 
 
@@ -108,9 +112,10 @@ def main() -> None:
     parser.add_argument("--written", action="store_true", help="What a build writes.")
     parser.add_argument("--photos", type=int, default=2000)
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--dim", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        build_here(arguments.one)
+        build_here(arguments.one, arguments.dim)
         return
     if arguments.written:
         result = {"machine": machine(), **measure_written(arguments.photos)}

@@ -55,7 +55,7 @@ def read(folder: Path = RESULTS) -> Measured:
     """Gather the figures of the benchmarks that were run."""
     sizes, search, memory = (
         json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("index_bytes", "search_million", "extract_memory")
+        for name in ("index_bytes", "search_million", "build_memory")
     )
     dim, rows, single = search["dim"], search["rows"], search["single"]
     vectors = 4 * dim * rows

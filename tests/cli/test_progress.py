@@ -116,7 +116,7 @@ def test_ctrl_c_leaves_an_index_that_goes_on(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     photos.mkdir()
     rng = np.random.default_rng(0)
-    for number in range(300):
+    for number in range(900):
         pixels = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(photos / f"{number:03}.png")
     index = tmp_path / "photos.solar"
@@ -130,13 +130,13 @@ def test_ctrl_c_leaves_an_index_that_goes_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert out == ""
     assert err.startswith("Stopped after ")
-    assert err.endswith(" of 300 photos; run the same command again to continue.\n")
+    assert err.endswith(" of 900 photos; run the same command again to continue.\n")
     assert err.count("\n") == 1
     done = sum(segment.rows for segment in segments(index))
-    assert 0 < done < 300
+    assert 0 < done < 900
     summary = json.loads(solar(*command).stdout)
-    assert summary["processed_now"] == 300 - done
-    assert summary["photos"] == 300
+    assert summary["processed_now"] == 900 - done
+    assert summary["photos"] == 900
 
 
 def _started(*arguments: object) -> subprocess.Popen[str]:

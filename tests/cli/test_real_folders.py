@@ -200,7 +200,7 @@ def stopped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     folder.mkdir()
     for seed in range(8):
         (folder / f"{seed}.jpg").write_bytes(photo(seed))
-    monkeypatch.setattr("solar.index.index.rows_for", lambda _: 3)
+    monkeypatch.setattr("solar.index.index.rows_for", lambda *_: 3)
     show = StepBars.__call__
 
     def interrupted(self: StepBars, step: str, done: int, total: int) -> None:

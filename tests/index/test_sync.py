@@ -413,7 +413,7 @@ def test_an_index_that_knows_no_root_says_so(tmp_path: Path) -> None:
 
 
 def test_a_stopped_sync_goes_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solar.index.index.rows_for", lambda _: 3)
+    monkeypatch.setattr("solar.index.index.rows_for", lambda *_: 3)
     fill(home.photos, *range(10, 18))
 
     def stop(step: str, done: int, total: int) -> None:
@@ -434,7 +434,7 @@ def test_a_stopped_sync_goes_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_sync_ends_what_a_stopped_addition_began(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("solar.index.index.rows_for", lambda _: 3)
+    monkeypatch.setattr("solar.index.index.rows_for", lambda *_: 3)
     place = home.photos.parent
     fill(place / "many", *range(10, 18))
 

@@ -21,7 +21,7 @@ def filled(source: Any, place: str | Path, *, rows: int | None = None, **options
     photos = source if isinstance(source, Photos) else find_photos(source)
     if rows is None:
         return fill(place, photos, **options)
-    with patch("solar.index.index.rows_for", lambda _: rows):
+    with patch("solar.index.index.rows_for", lambda *_: rows):
         return fill(place, photos, **options)
 
 

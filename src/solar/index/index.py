@@ -299,7 +299,7 @@ class Index(PhotoIndex):
             how = Describing.of(self._for_more(settings.get("device")), photos, **settings)
             self.refuse_other(how.spec)
         failures = dict[str, str]()
-        rows = rows_for(max(len(photos), len(how.job.photos)))
+        rows = rows_for(max(len(photos), len(how.job.photos)), self.spec.dim)
         with self.engine.filling():
             for found in how.run(photos, rows, self.engine.incoming, progress):
                 failures |= found.failures

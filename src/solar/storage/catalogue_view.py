@@ -292,10 +292,13 @@ class View:
         self.executemany("DELETE FROM photos WHERE row = ?", rows)
         return len(rows)
 
-    def set_segments(self, segments: Iterable[Segment]) -> None:
-        """Record the files of vectors."""
-        self.execute("DELETE FROM segments")
-        self.executemany("INSERT INTO segments VALUES (?, ?, ?)", segments)
+    def set_segments(self, segments: Sequence[Segment]) -> None:
+        """Record the files of vectors; those that are recorded are not written again."""
+        before = self.segments()
+        gone = sorted({*before} - {*segments})
+        self.executemany("DELETE FROM segments WHERE first = ?", [[one.first] for one in gone])
+        new = sorted({*segments} - {*before})
+        self.executemany("INSERT INTO segments VALUES (?, ?, ?)", new)
 
     def renumber(self) -> None:
         """Close the gaps of removed photos: rows count from 0, in the same order."""

@@ -47,9 +47,12 @@ def accept(folder: Path, sha256: str, suffix: str) -> None:
     sync_folder(target.parent)
 
 
-def rows_for(photos: int) -> int:
-    """Photos per segment of a run over so many: what a killed run describes again, at most."""
-    return min(max(64, -(-photos // 128)), 16384)
+def rows_for(photos: int, dim: int) -> int:
+    """Photos per segment of a run over so many: what a killed run describes again, at most.
+
+    With smaller segments, a fifth of what is written would be metadata and its log.
+    """
+    return min(max((3 << 18) // (4 * dim), -(-photos // 128)), 16384)
 
 
 def smallest_pair(segments: list[Segment]) -> int:

@@ -155,7 +155,7 @@ def describe_together(
         missing = [{*one.new, *one.changed} for one in plans]
         lacking = set[str]().union(*missing)
         wanted = photos.select(n for n, name in enumerate(photos.names) if name in lacking)
-        for found in how.run(wanted, rows_for(len(photos)), progress=progress):
+        for found in how.run(wanted, rows_for(len(photos), nets[0].dim), progress=progress):
             wide = np.reshape(found.vectors, (len(found.names), len(nets), -1))
             for number, index in enumerate(indexes):
                 lacks = missing[number]

@@ -41,10 +41,9 @@ def test_options_are_offered() -> None:
     "words",
     [
         "solar describe a.jpg --model ",
-        "solar extract photos --model ",
+        "solar index build photos --model ",
         "solar attention a.jpg --model ",
         "solar evaluate photos --model ",
-        "solar index build photos --model ",
         "solar search photos.solar a.jpg --model ",
         "solar serve photos.solar --model ",
         "solar serve photos.solar --compare-model ",

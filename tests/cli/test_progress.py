@@ -129,9 +129,9 @@ def test_ctrl_c_leaves_an_index_that_goes_on(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    assert err.startswith("Stopped after ")
-    assert err.endswith(" of 900 photos; run the same command again to continue.\n")
-    assert err.count("\n") == 1
+    last = err.splitlines()[-1]  # on a slow machine, lines of progress come before it
+    assert last.startswith("Stopped after ")
+    assert last.endswith(" of 900 photos; run the same command again to continue.")
     done = sum(segment.rows for segment in segments(index))
     assert 0 < done < 900
     summary = json.loads(solar(*command).stdout)

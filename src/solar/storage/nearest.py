@@ -22,6 +22,9 @@ Multiply: TypeAlias = Callable[[AnyFloats, Vectors], object]
 LARGE = 1 << 25
 """From this many numbers on, an import of Faiss or PyTorch is worth its time."""
 
+# With fewer rows per array, looking each of them up takes longer than copying the rows together.
+_OWN = 256
+
 # Sums of float16 products may differ by this much in another order than NumPy's.
 _UNSURE = 1e-5
 
@@ -30,17 +33,44 @@ def with_own_rows(queries: Vectors, vectors: Matrix, rows: RowNumbers) -> Vector
     """The products (n, m) of each query (n, dim) with its own rows (n, m); -inf for row -1."""
     if rows.max(initial=-1) >= len(vectors):  # Faiss does not check
         raise IndexError(f"row {rows.max()} of {len(vectors)}")
-    whole = as_rows(vectors).whole
+    held = as_rows(vectors)
+    whole = held.whole
+    if whole is None and held.dtype == np.float32 and rows.size > _OWN * len(held.parts):
+        return _part_by_part(queries, held, rows)
     if whole is None or whole.dtype != np.float32 or not whole.flags.c_contiguous:
         pairs = zip(queries, rows, strict=True)
         products: Vectors = np.stack([np.asarray(vectors[own], np.float32) @ q for q, own in pairs])
         return np.where(rows < 0, -np.inf, products).astype(np.float32)
+    return _by_numbers(queries, whole, rows)
+
+
+def _by_numbers(queries: Vectors, vectors: AnyFloats, rows: RowNumbers) -> Vectors:
+    """`with_own_rows` of one contiguous array of float32."""
     faiss = import_module("faiss")
     queries, rows = np.ascontiguousarray(queries), np.ascontiguousarray(rows, np.int64)
     products = np.empty(rows.shape, np.float32)
     faiss.fvec_inner_products_by_idx(
-        *map(faiss.swig_ptr, (products, queries, whole, rows)), whole.shape[1], *rows.shape
+        *map(faiss.swig_ptr, (products, queries, vectors, rows)), vectors.shape[1], *rows.shape
     )
+    return products
+
+
+def _part_by_part(queries: Vectors, vectors: Rows, rows: RowNumbers) -> Vectors:
+    """`with_own_rows` of several arrays, in each of which the rows of all queries are looked up."""
+    order = np.argsort(rows, axis=1)
+    ascending = np.take_along_axis(rows, order, axis=1)
+    products = np.full(rows.shape, -np.inf, np.float32)
+    queue = np.arange(len(rows))[:, None]
+    for part, start, end in zip(vectors.parts, vectors.starts, vectors.starts[1:], strict=False):
+        first = (ascending < start).sum(axis=1)
+        count = (ascending < end).sum(axis=1) - first
+        places = first[:, None] + np.arange(count.max())
+        inside = np.arange(count.max()) < count[:, None]
+        places = np.where(inside, places, 0)
+        own = np.where(inside, ascending[queue, places] - start, -1)
+        found = _by_numbers(queries, part, own)
+        at = np.broadcast_to(queue, inside.shape)[inside], order[queue, places][inside]
+        products[at] = found[inside]
     return products
 
 

@@ -97,14 +97,16 @@ def to_learn_from(
     return names, {key: torch.cat(rows) for key, rows in found.items()}
 
 
-def to_judge_by(photos: Photos, net: RetrievalNet, pooled: Pooled) -> Tensor:
+def to_judge_by(
+    photos: Photos, net: RetrievalNet, pooled: Pooled, scales: Sequence[float] = SCALES
+) -> Tensor:
     """Pooled unit rows (photos, scales, channels); photos of one shape go together."""
     with ThreadPoolExecutor() as pool:
         pixels = list(pool.map(lambda row: load(photos.read(row), SIZE).pixels, range(len(photos))))
     shapes: dict[tuple[int, ...], list[int]] = {}
     for row, one in enumerate(pixels):
         shapes.setdefault(one.shape, []).append(row)
-    found = torch.zeros(len(photos), len(SCALES), net.pooled_dim)
+    found = torch.zeros(len(photos), len(scales), net.pooled_dim)
     for rows in shapes.values():
         for start in range(0, len(rows), 16):
             part = rows[start : start + 16]
@@ -116,7 +118,7 @@ def to_judge_by(photos: Photos, net: RetrievalNet, pooled: Pooled) -> Tensor:
 
             with torch.inference_mode():
                 images = net.normalise(torch.from_numpy(np.stack([pixels[row] for row in part])))
-                net.multiscale(images, SCALES, forward=keep)
+                net.multiscale(images, scales, forward=keep)
             found[part] = torch.stack(seen, 1)
     return found
 

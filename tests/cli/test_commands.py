@@ -161,7 +161,7 @@ def test_demo_finds_generated_photos_and_those_of_a_folder(tmp_path: Path) -> No
     assert out.count("✗ another building") == 1
     assert "mAP" in out
     assert f"3 photos in {tmp_path / 'mine'}" in out
-    assert "✓ same scene: " in out
+    assert "Same place" in out
     [index] = tmp_path.glob("mine-*/photos.solar")
     assert f"solar serve {index} --open" in out
     assert str(index.parent / "ranking.html") in out
@@ -236,7 +236,7 @@ def test_help_shows_examples_as_they_are_typed(name: str) -> None:
 
 
 def test_version() -> None:
-    assert solar("--version").stdout.startswith("solar 0.")
+    assert solar("--version").stdout.startswith("solar 1.")
 
 
 # Users' mistakes.
@@ -267,7 +267,7 @@ def test_results_survive_a_terminal_without_their_characters(
     done = solar("match", golden_image, golden_image, "-o", out, fresh=True)
     assert out.is_file()
     assert done.stderr.endswith("[/b]\\xe9.png\n")
-    assert "inliers" in done.stdout
+    assert "Same place" in done.stdout
     assert "\\u" in solar("models", "solar-r18", fresh=True).stdout  # its card has more than ASCII
 
 

@@ -13,7 +13,7 @@ from solar.models import RetrievalConfig, RetrievalNet, save
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("why")
     for view in (0, 1):
-        toy.landmark(5, view, size=(160, 120)).save(home / f"{view}.jpg")
+        toy.landmark(5, view, size=(640, 480)).save(home / f"{view}.jpg")
     save(RetrievalNet(RetrievalConfig("resnet18", pooling="rmac")), home / "rmac.safetensors")
     return home
 

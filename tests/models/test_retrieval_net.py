@@ -260,16 +260,16 @@ def test_a_photo_too_small_to_see_gets_a_sentence(
 ) -> None:
     path = tmp_path / "a.png"
     Image.new("RGB", size).save(path)
-    with pytest.raises(SolarError, match=r"\d+ × \d+ .*a\.png"):
+    with pytest.raises(SolarError, match=r"a\.png .*\d+ × \d+"):
         resnet18.describe(path)
 
 
 def test_what_is_left_of_a_photo_must_suffice_at_every_scale(resnet18: RetrievalNet) -> None:
     photo = Image.new("RGB", (64, 8), "red")
     assert np.isfinite(resnet18.describe(photo)).all()
-    with pytest.raises(SolarError, match="Only 64 × 8 pixels"):
+    with pytest.raises(SolarError, match="64 × 8 pixels"):
         resnet18.describe(photo, scales=[1, 0.1])
-    with pytest.raises(SolarError, match="Only 4 × 4 pixels"):
+    with pytest.raises(SolarError, match="4 × 4 pixels"):
         resnet18.describe(photo, box=(0, 0, 4, 4))
 
 

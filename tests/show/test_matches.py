@@ -64,7 +64,7 @@ def test_the_caption_counts() -> None:
     found = matches(np.zeros((2, 2)), np.zeros((2, 2)), [True, False])
     assert caption(found) == (
         "sift",
-        "Likely the same scene: 1 inliers, threshold 1 (homography, 2 matches, 2 and 2 keypoints)",
+        "Same place: 1 matching details, 1 are needed (homography, 2 matches, 2 and 2 keypoints)",
     )
 
 
@@ -72,7 +72,9 @@ def test_unrelated_photos_get_no_lines() -> None:
     black = np.zeros((200, 300, 3), np.uint8)
     found = matches([[50, 60], [50, 150]], [[250, 60], [250, 150]], [True, True], threshold=3)
     assert not drawn_on(draw_matches(black, black, [found], height=200)).any()
-    assert caption(found)[1].startswith("Not verified as the same scene: 2 inliers, threshold 3")
+    assert caption(found)[1].startswith(
+        "Not confirmed as the same place: 2 matching details, 3 are needed"
+    )
 
 
 def test_nothing_to_draw() -> None:

@@ -37,6 +37,7 @@ def oracle(
     """Sort everything, in double precision, ties by row."""
     rows = np.arange(len(vectors)) if present is None else np.flatnonzero(present)
     scores = (queries.astype(np.float64) @ vectors[rows].astype(np.float64).T).astype(np.float32)
+    scores = np.minimum(scores, 1)  # as cosines are
     orders = [np.lexsort((rows, -own))[:k] for own in scores]
     pairs = zip(orders, scores, strict=True)
     return [list(zip(rows[o].tolist(), s[o].tolist(), strict=True)) for o, s in pairs]

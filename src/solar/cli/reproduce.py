@@ -42,7 +42,7 @@ def reproduce(
     json: options.Json = False,
     **given: Any,
 ) -> None:
-    """Reproduce a table or figure of the paper, published numbers beside yours.
+    """Reproduce a table or figure of the paper beside its numbers.
 
     Says first what is missing, where it comes from, how large it is and how long it
     takes here; trains what has to be trained. Run it again to resume. Tables (text,

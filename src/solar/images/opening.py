@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, _imaging
 
-from solar.errors import PASSING, PassingError, SolarError
+from solar.errors import PASSING, PassingError, SolarError, printable
 from solar.images import raw
 from solar.images.scan import VIDEO_SUFFIXES
 
@@ -142,8 +142,7 @@ def path_name(source: object) -> str | None:
     path = source if isinstance(source, str | os.PathLike) else getattr(source, "name", None)
     if not isinstance(path, str | os.PathLike):
         return None
-    name = os.fsdecode(path)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return printable(os.fsdecode(path))
 
 
 # Files

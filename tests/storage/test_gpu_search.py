@@ -80,7 +80,7 @@ def test_answers_equal_a_full_sort(devices: int, dtype: type) -> None:
     vectors = clustered(0, 3000, 16, 0.1).astype(dtype)
     vectors[500:900] = vectors[3]  # more ties than anybody asks for
     queries = np.concatenate(
-        [unit(1, 5), np.float32(vectors[3:5]), 100 * unit(2, 1), np.zeros((1, 16), np.float32)]
+        [unit(1, 5), np.float32(vectors[3:5]), unit(2, 1) / 100, np.zeros((1, 16), np.float32)]
     )
     present = np.random.default_rng(3).random(len(vectors)) < 0.6
     held = GpuVectors([CPU] * devices)

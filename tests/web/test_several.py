@@ -33,6 +33,7 @@ def folder(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(home / "photos", folder / "photos")
     with Index.open(folder / "b #1.solar") as index:
         index.remove(["landmark-000/view-000.jpg"])
+        index.restore(["landmark-000/view-000.jpg"])  # the next update may bring it back
     return folder
 
 

@@ -30,15 +30,15 @@ _DEVICES, _FORMATS, _SELF_TEST = (
 _EXTRAS = {
     "": (
         "",
-        "torch numpy pillow pillow-heif safetensors faiss-cpu opencv-python-headless typer rich "
-        "platformdirs filelock threadpoolctl",
+        "torch openvino numpy pillow pillow-heif safetensors faiss-cpu opencv-python-headless "
+        "typer rich platformdirs filelock threadpoolctl",
     ),
     "web": ("the web app of `solar serve`", "fastapi uvicorn python-multipart prometheus_client"),
     "train": ("training from recipes, with curves in TensorBoard", "pyyaml tensorboard"),
     "show": ("plots of training curves and sweeps", "matplotlib"),
     "export": (
-        "ONNX export, and embeddings with ONNX Runtime or OpenVINO",
-        "onnx onnxscript onnxruntime openvino",
+        "ONNX export, and embeddings with ONNX Runtime",
+        "onnx onnxscript onnxruntime",
     ),
     "gpu": ("decoding photos on a CUDA device, with `--fast`", "torchvision"),
     "dask": ("computing embeddings on a Dask cluster", "dask distributed"),

@@ -118,7 +118,8 @@ class Explanation:
         best_a, best_b, value_a = best_pairs(first, second)
         own = np.arange(len(first))
         lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)[best_a]
-        least = max(_FAINT * float(value_a.max()), _CLEAR / (len(first) * len(second)))
+        clear = min(_CLEAR, min(len(first), len(second)) / 4)  # of few regions none could reach it
+        least = max(_FAINT * float(value_a.max()), clear / (len(first) * len(second)))
         enough = np.maximum(_ALIKE * lengths, least)
         mutual = own[(best_b[best_a] == own) & (value_a > enough)]
         strongest = mutual[np.argsort(-value_a[mutual], kind="stable")][:count]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -180,7 +180,7 @@ class RemovedPhotos(BaseModel):
 class RestoreRequest(Asked):
     """Removed photos to index again."""
 
-    names: list[Annotated[str, Field(max_length=4000)]] = Field(min_length=1, max_length=MOST)
+    names: list[str] = Field(min_length=1, max_length=MOST)
 
 
 class RestoreAnswer(BaseModel):

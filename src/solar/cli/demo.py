@@ -106,8 +106,8 @@ def _answer(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswe
 
     def mark(hit: "Hit") -> Text:
         if not sample.label:
-            found = WORDS[verdict(hit)]
-            return Text(found, "green")
+            colours = {"same": "green", "probable": "yellow", "similar": ""}
+            return Text(WORDS[verdict(hit)], colours[verdict(hit)])
         right = sample.is_right(hit.path)
         return Text("✓ same building", "green") if right else Text("✗ another building", "red")
 

@@ -30,8 +30,8 @@ _DEVICES, _FORMATS, _SELF_TEST = (
 _EXTRAS = {
     "": (
         "",
-        "torch openvino numpy pillow pillow-heif safetensors faiss-cpu opencv-python-headless "
-        "typer rich platformdirs filelock threadpoolctl",
+        "torch numpy pillow pillow-heif safetensors faiss-cpu opencv-python-headless typer rich "
+        "platformdirs filelock threadpoolctl openvino",
     ),
     "web": ("the web app of `solar serve`", "fastapi uvicorn python-multipart prometheus_client"),
     "train": ("training from recipes, with curves in TensorBoard", "pyyaml tensorboard"),

@@ -13,8 +13,8 @@ EXAMPLE = "Example: solar calibrate photos.solar --labels places.csv"
 
 def calibrate(
     index: options.IndexAddress,
-    labels: Annotated[Path, typer.Option(metavar="FILE")],
-    queries: Annotated[int, typer.Option(min=1)] = 200,
+    labels: Path | None = None,
+    samples: Annotated[int, typer.Option(min=1)] = 200,
     json: options.Json = False,
 ) -> None:
     """Fit probabilities to photos whose place is known.
@@ -23,16 +23,21 @@ def calibrate(
     later searches of this index follow from how often results are right.
 
     Options:
-        labels: A CSV of path,label, or a JSON object: what indexed photos show.
-        queries: How many of them to search for, at most.
+        labels: Labels: a CSV of name,label, or a JSON object of names and labels; default: folder
+            names.
+        samples: How many labelled photos to search for, at most.
     """
-    from solar.datasets.labelled.photo_labels import read_labels
+    from solar.datasets.labelled.photo_labels import folder_labels, read_labels
     from solar.index import Index
     from solar.index.calibrate import calibrate as job
 
-    known = read_labels(labels)
     with Index.open(index) as opened, printing.warnings_as_sentences(), steps() as progress:
-        report = job(opened, known, queries=queries, progress=progress)
+        if labels is None:
+            names = list(opened.paths)
+            known = dict(zip(names, folder_labels(names, index), strict=True))
+        else:
+            known = read_labels(labels)
+        report = job(opened, known, queries=samples, progress=progress)
     if json:
         facts = {"queries": report.queries, "places": report.places, "errors": report.errors}
         printing.print_json({**facts, **vars(report.calibration)})

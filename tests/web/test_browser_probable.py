@@ -18,12 +18,12 @@ pytest_plugins = ["support.web_browser_fixtures"]
 
 @pytest.fixture(scope="module")
 def rated(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of few photos with a model that has probabilities."""
+    """A server of photos enough for probabilities, with a model that has them."""
     home = tmp_path_factory.mktemp("rated")
     shutil.copytree(collection / "photos" / "landmark-000", home / "photos" / "landmark-000")
     (home / "photos" / "noise").mkdir()
-    for number in range(6):  # nothing like a landmark
-        pixels = np.random.default_rng(number).integers(0, 40 * (number + 1), (120, 160, 3))
+    for number in range(24):  # nothing like a landmark
+        pixels = np.random.default_rng(number).integers(0, 10 * (number + 1), (120, 160, 3))
         Image.fromarray(pixels.astype(np.uint8)).save(home / "photos" / "noise" / f"{number}.png")
     build(home / "photos", home / "i.solar", model="solar-r18", size=96).close()
     with served(home / "i.solar") as url:

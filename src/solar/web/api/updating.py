@@ -180,7 +180,7 @@ class RemovedPhotos(BaseModel):
 class RestoreRequest(Asked):
     """Removed photos to index again."""
 
-    names: list[str] = Field(min_length=1, max_length=MOST)
+    names: list[str] = Field(min_length=1)
 
 
 class RestoreAnswer(BaseModel):

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 REPOSITORY = Path(__file__).parents[2]
 
 # Folders that have a page of their own.
-_FOLDERS = {"recipes": "recipes.md", "docs": "index.md", "src/solar/weights": "models.md"}
+_FOLDERS = {"recipes": "training.md", "docs": "index.md", "src/solar/weights": "models.md"}
 _TARGET = re.compile(r"""(?P<before>\]\(|\b(?:src|href|srcset)=")(?P<target>[^)\s"]+)""")
 _FENCE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)$", re.DOTALL | re.MULTILINE)
 

@@ -196,7 +196,7 @@ def recipes() -> str:
     """Every recipe as it is, under its name."""
     paths = sorted((REPOSITORY / "recipes").glob("*.yaml"))
     return "\n\n".join(
-        f"## {path.stem}\n\n```yaml\n{path.read_text(encoding='utf-8').strip()}\n```"
+        f"### {path.stem}\n\n```yaml\n{path.read_text(encoding='utf-8').strip()}\n```"
         for path in paths
     )
 

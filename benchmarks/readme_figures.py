@@ -6,8 +6,7 @@ Between the `models` marks stand the figures of `src/solar/weights/*.json`, whic
 `benchmarks/cards.py` measures, in the README those of the model for photos; where nothing was
 measured on real photos yet, those of the toy landmarks. Between `twins`, `ablation` and `resnet50`
 stand those of `benchmarks/results/*.json`, which `benchmarks/ablation_student.py` and
-`benchmarks/ablation.py` measure; and between `asmk`, on the page of local features, those of
-`benchmarks/asmk.py`.
+`benchmarks/ablation.py` measure; between `asmk` and `ranking` those of the scripts of that name.
 """
 
 import argparse
@@ -23,7 +22,8 @@ from solar import weights
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 RESULTS = ROOT / "docs" / "results.md"
-LOCAL_FEATURES = ROOT / "docs" / "asmk.md"
+ASMK = ROOT / "docs" / "asmk.md"
+RANKING = ROOT / "docs" / "ranking.md"
 MARK = "models"
 # Settings of the ablation: the file, and what to call it.
 ABLATIONS = {
@@ -142,6 +142,19 @@ def asmk() -> str:
     return table(lines) + "\n"
 
 
+def ranking() -> str:
+    """A table of what `benchmarks/ranking.py` wrote: every method on every set."""
+    sets = ("landmarks", "buildings", "mixed")
+    folder = ROOT / "benchmarks" / "results"
+    reports = [json.loads((folder / f"ranking-{name}.json").read_text("utf-8")) for name in sets]
+    heads = [head for name in sets for head in (f"{name}: mAP", "recall@1")]
+    lines = [["", *heads, "seconds"], ["---", *["---:"] * 7]]
+    for rows in zip(*(report["rows"] for report in reports), strict=True):
+        figures = [f"{row[what]:.1f}" for row in rows for what in ("mAP", "recall@1")]
+        lines.append([rows[0]["method"], *figures, f"{rows[1]['seconds']:.2f}"])
+    return table(lines) + "\n"
+
+
 def _method(name: str) -> str:
     kind, _, which = name.partition(" ")
     which = "RootSIFT" if which == "rootsift" else f"`{which}`"
@@ -161,13 +174,14 @@ def pages() -> dict[Path, str]:
     tables = [f"{title}:\n\n{ablation(name, sets=PLACES)}" for name, title in ABLATIONS.items()]
     parts = {
         README: {MARK: render(every, ["retrieval"])},
-        LOCAL_FEATURES: {"asmk": asmk()},
+        ASMK: {"asmk": asmk()},
         RESULTS: {
             MARK: render(every),
             "twins": ablation("twins", sets=PLACES) + "\n",
             "ablation": "\n\n".join(tables) + "\n",
             "resnet50": ablation("ablation", sets=PLACES) + "\n",
         },
+        RANKING: {"ranking": ranking()},
     }
     return {page: _filled(page, contents) for page, contents in parts.items()}
 

@@ -286,7 +286,7 @@ def measured(one: Figure, places: Mapping[str, str], options: argparse.Namespace
         Path(places["work"]).mkdir(parents=True, exist_ok=True)
     script, *arguments = [word.format(**places) for word in shlex.split(one.command)]
     print(f"{one.name}: python benchmarks/{script} {shlex.join(arguments)}", flush=True)
-    command = [sys.executable, FOLDER / script, *arguments]
+    command: list[str] = [sys.executable, str(FOLDER / script), *arguments]
     return not subprocess.run(command, cwd=ROOT).returncode
 
 

@@ -55,8 +55,10 @@ def test_the_map_is_as_close_as_before_a_reload(site: str, visit: Visit) -> None
     canvas.wait_for()
     for _ in range(5):
         page.keyboard.press("+")
-    until(page, f"Number(document.querySelector('.map canvas').dataset.seen) < {PHOTOS}")
+    drawn = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    page.evaluate(drawn)
     seen = page.locator(".map canvas").get_attribute("data-seen")
+    assert int(seen or 0) < PHOTOS
     page.reload()
     page.locator(f"canvas[data-seen='{seen}']").wait_for()
 

@@ -1,6 +1,7 @@
 """Student network and distillation losses."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,9 +24,12 @@ class Imitator(nn.Module):
         super().__init__()
         attention = attention_at(student.attention, REDUCTIONS)
         config = RetrievalConfig(student.backbone, attention, whitening=False, size=student.size)
+        start = None if student.start is None else retrieval_model(student.start, device="cpu")
+        if start is not None:
+            config = replace(config, mean=start.config.mean, std=start.config.std)
         self.student = RetrievalNet(config, freeze_batch_norm=False)
-        if student.start is not None:
-            take_backbone(self.student, retrieval_model(student.start, device="cpu"), student.start)
+        if start is not None:
+            take_backbone(self.student, start, str(student.start))
         assert isinstance(self.student.pool, GeM)
         self.student.pool.p.data.fill_(student.p)
         self.student.pool.p.requires_grad_(False)

@@ -158,8 +158,9 @@ class DistillRecipe(Recipe):
     Attributes:
         teacher: As `distill.teacher.load_teacher` takes it. Of several, the map of the first and
             the concatenated descriptors of all are imitated.
-        whiten_teacher: Strength of the first teacher's whitening by 20,000 photos, from 0 (none)
-            to 1 (`distill.teacher.Teacher.whiten`).
+        shares: Of the teachers in similarities of the concatenated descriptors; default: equal.
+        whiten_teacher: Strength, from 0 (none) to 1, of a whitening by 20,000 photos of the first
+            teacher and of those without a whitening of their own (`Teacher.whiten`).
         tune: Fine-tuning of the first teacher before distillation.
         augment: Changes of photos, the same for teacher and student.
         sizes: Sides of the squares, one drawn per step.
@@ -168,6 +169,7 @@ class DistillRecipe(Recipe):
 
     data: DistillData
     teacher: tuple[str, ...]
+    shares: tuple[float, ...] = ()
     whiten_teacher: float = 0.0
     student: Student = field(default_factory=Student)
     augment: Augmentation = field(
@@ -194,6 +196,10 @@ class DistillRecipe(Recipe):
         self.check_positive("save_every", "data.size", "validation.every")
         if not self.teacher:
             raise SolarError("teacher names no model.")
+        if self.shares and (len(self.shares) != len(self.teacher) or min(self.shares) <= 0):
+            raise SolarError(
+                f"shares must be {len(self.teacher)} numbers above 0, one for each teacher."
+            )
         check_range("whiten_teacher", self.whiten_teacher, 0, 1)
         if self.student.whitening == "teacher" and (self.whiten_teacher or len(self.teacher) > 1):
             raise SolarError(

@@ -67,7 +67,9 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         """Load the teacher and build the student."""
         recipe = self.recipe
         self.steps, self.validate_every = recipe.steps, recipe.validation.every
-        self.teacher = load_teachers(recipe.teacher, device=self.device, sizes=recipe.sizes)
+        self.teacher = load_teachers(
+            recipe.teacher, device=self.device, sizes=recipe.sizes, shares=recipe.shares
+        )
         self.net = Imitator(recipe.student, self.teacher)
         if self.device.type == "cuda":
             self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

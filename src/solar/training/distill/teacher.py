@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -31,9 +31,16 @@ class Teacher(nn.Module):
 
     The backbone computes a feature map (b, channels, h', w') from normalised images (b, 3, h, w),
     and the head, already on its device, descriptors (b, dim). Those of `others` are appended.
+
+    Attributes:
+        whitening: Of the descriptors, made by `whiten`.
+        whitened: The head has a whitening of its own.
+        share: Of this teacher in the similarities of descriptors, beside `others`.
     """
 
     whitening: nn.Linear | None
+    whitened = False
+    share = 1.0
 
     def __init__(
         self,
@@ -66,8 +73,15 @@ class Teacher(nn.Module):
             if self.whitening is not None:
                 descriptors = l2_normalize(self.whitening(descriptors))
             features = (features - self.centre) * self.scale
-        rows = [descriptors, *(other(images)[1] for other in self.others)]
+        if not self.others:
+            return features, descriptors
+        rows = [self.share**0.5 * descriptors]
+        rows += [other.share**0.5 * other(images)[1] for other in self._others]
         return features, l2_normalize(torch.cat(rows, dim=1))
+
+    @property
+    def _others(self) -> list["Teacher"]:
+        return [cast(Teacher, other) for other in self.others]
 
     @torch.no_grad()
     def whiten(self, photos: Iterable[Tensor], power: float) -> None:
@@ -75,14 +89,18 @@ class Teacher(nn.Module):
 
         From every channel of the map its mean is subtracted, and it is divided by its deviation to
         the `power`; the descriptor is whitened with the same power (`solar.nn.pca_whitening`).
-        Other teachers are left unchanged.
+        So are descriptors of other teachers without a whitening of their own.
         """
         sums = squares = torch.zeros(self.channels, dtype=torch.float64, device=self.mean.device)
         count = 0
         descriptors = []
+        others = [other for other in self._others if not other.whitened]
+        found: list[list[Tensor]] = [[] for _ in others]
         for images in photos:
             features = self.features(images).double()
             descriptors.append(self.head(features.float()))
+            for rows, other in zip(found, others, strict=True):
+                rows.append(other.head(other.features(images).float()))
             sums = sums + features.sum(dim=(0, 2, 3))
             squares = squares + features.square().sum(dim=(0, 2, 3))
             count += len(features) * features[0, 0].numel()
@@ -92,8 +110,9 @@ class Teacher(nn.Module):
         variance = variance.clamp(min=1e-4 * float(variance.mean()))
         self.centre = nn.Buffer(mean.float()[:, None, None])
         self.scale = nn.Buffer(variance.pow(-power / 2).float()[:, None, None])
-        whitening = pca_whitening(torch.cat(descriptors), power).linear()
-        self.whitening = whitening.to(self.centre.device).requires_grad_(False)
+        for teacher, rows in zip((self, *others), (descriptors, *found), strict=True):
+            whitening = pca_whitening(torch.cat(rows), power).linear()
+            teacher.whitening = whitening.to(self.centre.device).requires_grad_(False)
 
     def features(self, images: Tensor) -> Tensor:
         """The feature map alone, with gradients."""
@@ -104,10 +123,16 @@ class Teacher(nn.Module):
 
 
 def load_teachers(
-    sources: Sequence[str], *, device: str | torch.device = "cpu", sizes: Sequence[int] = (224,)
+    sources: Sequence[str],
+    *,
+    device: str | torch.device = "cpu",
+    sizes: Sequence[int] = (224,),
+    shares: Sequence[float] = (),
 ) -> Teacher:
     """Load teachers as one: the map of the first, and all descriptors concatenated."""
     first, *others = (load_teacher(source, device=device, sizes=sizes) for source in sources)
+    for teacher, share in zip((first, *others), shares, strict=False):
+        teacher.share = share
     first.others.extend(others)
     first.dim += sum(other.dim for other in others)
     return first
@@ -131,6 +156,7 @@ def load_teacher(
         network = retrieval_model(source, device=device).requires_grad_(False)
         config = network.config
         teacher = Teacher(network.backbone, network.head, config.mean, config.std)
+        teacher.whitened = config.whitening
     teacher.to(device)
     for size in sizes:
         features = _tried(teacher, source, size, torch.device(device))

@@ -249,6 +249,8 @@ def test_a_loss_that_is_no_number_stops_the_run(
         (["photos", "landmarks.more={a/: 1}"], "landmarks.more must ask for 2"),
         (["photos", "student.whitening=places"], "student.whitening places needs landmarks"),
         (["photos", "whiten_teacher=2"], "whiten_teacher must be from 0 to 1"),
+        (["photos", "shares=[1,2]"], r"shares must be 1 .* above 0"),
+        (["photos", "shares=[0]"], r"shares must be 1 .* above 0"),
         (["photos", "tune.steps=9"], "tune.steps needs whiten_teacher above 0"),
         (["photos", "tune.steps=-1"], r"tune\.steps"),
         (

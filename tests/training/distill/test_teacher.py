@@ -129,3 +129,35 @@ def test_several_teachers_describe_side_by_side(tmp_path: Path) -> None:
     assert torch.equal(features, first[0])
     similarity = (first[1] @ first[1].T + second[1] @ second[1].T) / 2
     assert torch.allclose(descriptors @ descriptors.T, similarity, atol=1e-6)
+
+
+def test_a_teacher_has_its_share_of_similarities(tmp_path: Path) -> None:
+    network = drawn_retrieval(RetrievalConfig("resnet18", dim=48))
+    sources = (
+        str(torchscript(tmp_path / "teacher.ts")),
+        str(save(network, tmp_path / "net.safetensors")),
+    )
+    images = torch.rand(4, 3, 64, 96)
+    _, descriptors = load_teachers(sources, sizes=(64,), shares=(1, 3))(images)
+    first, second = (load_teacher(source, sizes=(64,))(images)[1] for source in sources)
+    similarity = (first @ first.T + 3 * second @ second.T) / 4
+    assert torch.allclose(descriptors @ descriptors.T, similarity, atol=1e-6)
+
+
+def test_teachers_are_whitened_unless_they_have_a_whitening_of_their_own(tmp_path: Path) -> None:
+    plain = drawn_retrieval(RetrievalConfig("resnet18", whitening=False))
+    own = drawn_retrieval(RetrievalConfig("resnet18", dim=48))
+    sources = (
+        str(torchscript(tmp_path / "teacher.ts")),
+        str(save(plain, tmp_path / "plain.safetensors")),
+        str(save(own, tmp_path / "own.safetensors")),
+    )
+    teachers = load_teachers(sources, sizes=(64,))
+    photos = [torch.rand(16, 3, 64, 96) ** (1 + n) for n in range(4)]
+    before = [other(photos[0])[1] for other in teachers.others]
+    teachers.whiten(photos, 0.5)
+    after = [other(photos[0])[1] for other in teachers.others]
+    assert not torch.allclose(after[0], before[0], atol=1e-3)
+    assert torch.equal(after[1], before[1])
+    rows = torch.cat([teachers.others[0](batch)[1] for batch in photos])
+    assert rows.mean(dim=0).norm() < 0.2  # of unit rows that were nearly all alike

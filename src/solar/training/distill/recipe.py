@@ -198,7 +198,7 @@ class DistillRecipe(Recipe):
             raise SolarError("teacher names no model.")
         if self.shares and (len(self.shares) != len(self.teacher) or min(self.shares) <= 0):
             raise SolarError(
-                f"shares must be {len(self.teacher)} numbers above 0, one for each teacher."
+                f"shares must be {len(self.teacher)} number(s) above 0, one for each teacher."
             )
         check_range("whiten_teacher", self.whiten_teacher, 0, 1)
         if self.student.whitening == "teacher" and (self.whiten_teacher or len(self.teacher) > 1):

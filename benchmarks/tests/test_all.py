@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py"))
 # They measure nothing that a page shows: they write pages, gather photos, or train.
-OTHERS = {"all.py", "box_photos.py", "box_tries.py", "cluster_memory.py", "readme_figures.py"}
-OTHERS |= {"readme_picture.py", "sizing.py", "train_box.py"}
+OTHERS = {"all.py", "box_photos.py", "cluster_memory.py", "lite_start.py", "readme_figures.py"}
+OTHERS |= {"readme_picture.py", "sizing.py"}
 
 
 @pytest.fixture(autouse=True)

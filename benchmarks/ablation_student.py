@@ -10,10 +10,6 @@ every run. DATA is a folder with `landmarks/{train,val,distractors}-*.tar` and
 `buildings/val-*.tar`; `--unlabelled` adds shards of other photos, each its own landmark. Test
 photos are drawn into the nearest of five shapes, so that a GPU sees few: `solar evaluate` shows
 them as they are, and its figures differ a little.
-
-Networks that were trained elsewhere, one file a seed, are compared in the same way by
-
-    … --measure GeM=gem-0.safetensors GeM=gem-1.safetensors SOLAR=solar-0.safetensors …
 """
 
 import argparse
@@ -392,9 +388,7 @@ class Report:
 def main() -> None:
     """Train and measure all networks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--start", help="the network that all start from")
-    which.add_argument("--measure", nargs="+", metavar="NAME=FILE", help="trained networks instead")
+    parser.add_argument("--start", required=True, help="the network that all start from")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--unlabelled", type=Path, nargs="*", default=[])
     parser.add_argument("--out", type=Path, required=True)
@@ -412,18 +406,11 @@ def main() -> None:
     parser.add_argument("--name", default="ablation")
     parser.add_argument("--against", nargs="+", default=["GeM"], help="names to compare with")
     arguments = parser.parse_args()
-    paths = ("data", "out", "start", "unlabelled", "measure", "against")
+    paths = ("data", "out", "start", "unlabelled", "against")
     settings = {name: str(value) for name, value in vars(arguments).items() if name not in paths}
     device = torch.device(best_device())
     shown = read_tests(arguments.data, arguments.most)
     path = arguments.out / f"{arguments.name}.json"
-    if arguments.measure:
-        report = Report(path, {}, arguments.against)
-        for name, file in (one.split("=", 1) for one in arguments.measure):
-            bench = Bench(file, device)
-            tests = {what: bench.test(photos) for what, photos in shown.items()}
-            report.add(name, measure(bench.start, tests), [])
-        return
     bench = Bench(arguments.start, device)
     tests = {what: bench.test(photos) for what, photos in shown.items()}
     landmarks = cache_images(shards(arguments.data / "landmarks", "train"), 352, device=device)[0]

@@ -91,7 +91,7 @@ asmk-time, of how-r18-small, quiet
     asmk.py --data {data} --local how-r18-small --local rootsift --model solar-r18 --photos 100
         --train 100 --words 1024 --json {result}
 places, of solar-r18
-    place_recognition.py --data {places} --teacher {data}/teacher/mobilenetv2_imagenet.ts
+    place_recognition.py --data {places}
         --cache {work}/places --json {result}
 scales, of solar-r18
     scales.py --data {data} --cache {work}/scales --scales 1.0 1.1892 1.4142 1.68 2.0 --most 3
@@ -168,8 +168,8 @@ ablation
 ablation-triplet-frozen, gpu
     ablation_student.py --data {data} --unlabelled {coco160} --start {start} --loss triplet
         --last-stage 0 --out benchmarks/results --name ablation-triplet-frozen
-twins, gpu
-    ablation_student.py --data {data} --name twins --measure {twins} --out benchmarks/results
+twins
+    twins.py {twins} --data {data} --out {work}/twins --json {result}
 train_gpu, gpu
     train_gpu.py --out {result}
 # speed and size

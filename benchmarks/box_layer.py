@@ -10,8 +10,9 @@ of benchmarks/box_photos.py, and landmarks/train-*.tar). It starts where photos 
 equally much in all directions, and is held near that start. The rest of the network stays.
 
 Photos are described once: those to learn from as squares of 288 and 192 pixels, those to judge by
-at most 384 pixels at three scales; every photo is a query. Networks run in OpenVINO, in bfloat16
-where the processor has it. Descriptors are kept in OUT; OUT/NAME-SEED.safetensors are the networks.
+at most 384 pixels at the network's scales; every photo is a query. Networks run in OpenVINO, in
+bfloat16 where the processor has it. Descriptors are kept in OUT; OUT/NAME-SEED.safetensors are the
+networks.
 """
 
 import argparse
@@ -26,8 +27,8 @@ import torch
 import torch.nn.functional as F
 from lib.machine import machine
 from lib.options import parsed, photo_options
+from lib.places import SIZE
 from lib.seeds import every_set, summary
-from lib.taught import SIZE
 from lib.timed_lines import say
 from torch import Tensor, nn
 
@@ -36,7 +37,7 @@ from solar.datasets.seeds import generator
 from solar.evaluation.result import Evaluation
 from solar.images import Photos, find_photos, load
 from solar.losses import info_nce
-from solar.models import SCALES, RetrievalNet, retrieval_model, save
+from solar.models import RetrievalNet, retrieval_model, save
 from solar.nn import l2_normalize, within_whitening
 from solar.training.augment import Augmentation
 from solar.training.distill.image_cache import batches, cache_images
@@ -88,7 +89,7 @@ def to_learn_from(
         for key, net in nets.items():
             with torch.inference_mode():
                 rows = [
-                    l2_normalize(_whitening(net)(runs[key]((images - net.mean) / net.std)))
+                    l2_normalize(whitening_of(net)(runs[key]((images - net.mean) / net.std)))
                     for images in (large, small)
                 ]
                 found[key].append(l2_normalize(torch.stack(rows).sum(0)))
@@ -97,10 +98,9 @@ def to_learn_from(
     return names, {key: torch.cat(rows) for key, rows in found.items()}
 
 
-def to_judge_by(
-    photos: Photos, net: RetrievalNet, pooled: Pooled, scales: Sequence[float] = SCALES
-) -> Tensor:
+def to_judge_by(photos: Photos, net: RetrievalNet, pooled: Pooled) -> Tensor:
     """Pooled unit rows (photos, scales, channels); photos of one shape go together."""
+    scales = net.config.scales
     with ThreadPoolExecutor() as pool:
         pixels = list(pool.map(lambda row: load(photos.read(row), SIZE).pixels, range(len(photos))))
     shapes: dict[tuple[int, ...], list[int]] = {}
@@ -123,7 +123,8 @@ def to_judge_by(
     return found
 
 
-def _whitening(net: RetrievalNet) -> nn.Linear:
+def whitening_of(net: RetrievalNet) -> nn.Linear:
+    """The last layer, which the network has."""
     assert net.whiten is not None
     return net.whiten
 
@@ -176,7 +177,7 @@ def _drawn(
 
 def folded(net: RetrievalNet, matrix: Tensor) -> nn.Linear:
     """The network's whitening, followed by a matrix."""
-    whitening = _whitening(net)
+    whitening = whitening_of(net)
     layer = nn.Linear(whitening.in_features, len(matrix))
     with torch.no_grad():
         layer.weight.copy_(matrix @ whitening.weight)
@@ -239,13 +240,13 @@ def main() -> None:
 
         shown = kept(options.out / f"test-{name}.npz", look)
         pooled = {key: torch.from_numpy(one) for key, one in shown.items()}
-        found[name] = [judged(_whitening(net), pooled, tests)]
+        found[name] = [judged(whitening_of(net), pooled, tests)]
         learning = torch.from_numpy(learnt[name].astype(np.float32))
         for seed in range(options.seeds):
             layer = folded(net, trained(learning, labels, seed))
             found.setdefault(f"{name}, new layer", []).append(judged(layer, pooled, tests))
             new = retrieval_model(files[name], device="cpu")
-            _whitening(new).load_state_dict(layer.state_dict())
+            whitening_of(new).load_state_dict(layer.state_dict())
             save(new, options.out / f"{name}-{seed}.safetensors", half=True)
         say(name)
     rows = list(summary(found, list(found)))

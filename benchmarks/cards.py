@@ -1,16 +1,14 @@
 """Measure the bundled models and write the results into their cards.
 
     python benchmarks/cards.py --data DIR                     # every model: figures, cards
-    python benchmarks/cards.py --data DIR --only solar-r18    # one of them
+    python benchmarks/cards.py --data DIR --only solar-lite0  # one of them
     python benchmarks/cards.py                                # without data: the toy figures alone
 
-DIR (or SOLAR_DATA) holds landmarks/val-0.tar, landmarks/distractors-0.tar, buildings/val-0.tar,
-teacher/mobilenetv2_imagenet.ts and affine/. Photos: every photo is a query against all others, up
-to 384 px, three scales; mAP and recall@1 over all queries, without and with the distractors. Beside
-them the teacher that the networks were distilled from, with GeM (p = 3) on its map, the same size
-and scales. Patches: matching, verification and retrieval on patches cut from the affine sequences,
-beside RootSIFT. Toy figures are of drawn photos and take no data; a test measures them again, and
-fails below the floor on the card.
+DIR (or SOLAR_DATA) holds landmarks/val-0.tar, landmarks/distractors-0.tar, buildings/val-0.tar and
+affine/. Photos: every photo is a query against all others, up to 384 px, at the model's own scales;
+mAP and recall@1 over all queries, without and with the distractors. Patches: matching, verification
+and retrieval on patches cut from the affine sequences, beside RootSIFT. Toy figures are of drawn
+photos and take no data; a test measures them again, and fails below the floor on the card.
 
 Results go into NAME.json and, between its marks, into NAME.md. To measure on one machine and write
 the cards on another:
@@ -45,27 +43,27 @@ from lib.card_text import render
 from lib.drawn_sequences import draw_sequence
 from lib.machine import machine
 from lib.options import command
-from lib.taught import SIZE, Vectors, taught
+from lib.places import SIZE
 from lib.timed_lines import say
 from numpy.typing import NDArray
 
 from solar import weights
-from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.datasets.patches.hpatches import HPatches
 from solar.datasets.patches.hpatches_cut import make_hpatches
 from solar.demo import toy
+from solar.describe import Settings
+from solar.describe.network import network_of
+from solar.describe.pipeline import describer
 from solar.errors import SolarError
-from solar.evaluation import evaluate, evaluate_labels
+from solar.evaluation import evaluate
 from solar.evaluation.protocols.hpatches import TASKS, evaluate_hpatches
 from solar.evaluation.protocols.patch_describers import Describe, describe_sift, patch_describer
-from solar.images import find_photos
-from solar.models import SCALES, Model, RetrievalNet, fingerprint
+from solar.models import Model, RetrievalNet, fingerprint
 from solar.models import load as load_model
 from solar.nn import LocalPooling
 
 DISTRACTORS = "landmarks/distractors-0.tar"
 SETS = {"landmarks": "landmarks/val-0.tar", "buildings": "buildings/val-0.tar"}
-TEACHER = "teacher/mobilenetv2_imagenet.ts"
 FIRST_TOY = 500  # buildings that the demo and the other tests do not draw
 # Methods of benchmarks/asmk.py that stand beside a network for local features.
 BESIDE_LOCAL = {
@@ -95,7 +93,6 @@ def measure_photos(model: RetrievalNet, data: Path | None, device: str) -> Figur
                         data / shard,
                         model=model,
                         size=SIZE,
-                        scales=SCALES,
                         distractors=data / DISTRACTORS if extra else None,
                         cache=folder,
                         device=device,
@@ -103,6 +100,14 @@ def measure_photos(model: RetrievalNet, data: Path | None, device: str) -> Figur
                 )
                 say(f"  {label}: {_shown(found[label])}")
     return found
+
+
+def computed_in(model: RetrievalNet, device: str) -> str:
+    """What computes by default, and in which numbers."""
+    if device == "cuda":
+        return "bfloat16"
+    backend = describer(network_of(model), Settings.of(model, device=device)).backend
+    return {"torch": "float32"}.get(backend, backend)
 
 
 def toy_photos(model: RetrievalNet) -> dict[str, float]:
@@ -117,26 +122,6 @@ def toy_local(features: str | Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="solar-toy-") as folder:
         toy.write(Path(folder), landmarks=6, views=4, size=(240, 180), first=FIRST_TOY)
         return _of(evaluate(folder, method="asmk", local_features=features))
-
-
-def measure_teacher(data: Path, device: str) -> Figures:
-    """The same for GeM on the teacher's map."""
-    describe = partial(taught, _teacher(data / TEACHER, device), device=device)
-    others = describe(find_photos(data / DISTRACTORS))
-    found = {}
-    for name, shard in SETS.items():
-        photos, labels = labelled_photos(data / shard)
-        vectors = describe(photos)
-        for label, more in ((name, None), (f"{name} + distractors", others)):
-            found[label] = _of(evaluate_labels(vectors, labels, distractors=more))
-            say(f"  {label}: {_shown(found[label])}")
-    return found
-
-
-def _teacher(path: Path, device: str) -> torch.nn.Module:
-    from solar.training.distill.teacher import load_teacher
-
-    return load_teacher(path, device=device)
 
 
 def _of(evaluation: Any) -> dict[str, float]:
@@ -175,7 +160,7 @@ def toy_patches(describe: Describe) -> dict[str, float]:
         }
 
 
-def rootsift(patches: NDArray[np.uint8]) -> Vectors:
+def rootsift(patches: NDArray[np.uint8]) -> NDArray[np.float32]:
     """RootSIFT on all cores."""
     parts = np.array_split(patches, min(len(patches), os.cpu_count() or 1))
     with ThreadPoolExecutor() as pool:
@@ -204,6 +189,8 @@ def describe_file(path: Path, model: Model) -> dict[str, Any]:
         "pooling": model.config.pooling,
         "whitening": "learnt" if local else "end-to-end" if model.config.whitening else "",
         "size": model.config.size,
+        "scales": list(model.config.scales),
+        "fingerprint": fingerprint(model),
         **told,
     }
 
@@ -214,25 +201,22 @@ def _hash(content: bytes) -> str:
 
 def measure(names: Sequence[str], folder: Path, data: Path | None, device: str) -> dict[str, Any]:
     """Everything of these models: name to what goes into its NAME.json."""
-    numbers = "bfloat16" if device == "cuda" else "float32"
-    how = {"machine": machine(), "numbers": numbers, "command": command()}
+    how = {"machine": machine(), "command": command()}
     found: dict[str, Any] = {}
     beside: dict[str, Figures] = {}
     for name in names:
         path = folder / f"{name}.safetensors"
         say(name)
         model = load_model(path, device=device)
-        facts = describe_file(path, model)
+        facts = describe_file(path, model) | {"numbers": "float32"}
         if facts["task"] == "local":
             facts["figures"] = {"toy": toy_local(path)}
             beside["rootsift, ASMK*"] = {"toy": toy_local("rootsift")}
             compared = "rootsift, ASMK*"
         elif isinstance(model, RetrievalNet):
             facts["figures"] = measure_photos(model, data, device)
-            if data and "teacher" not in beside:
-                say("teacher")
-                beside["teacher"] = measure_teacher(data, device)
-            compared = "teacher"
+            facts["numbers"] = computed_in(model, device)
+            compared = ""
         else:
             facts["figures"] = measure_patches(patch_describer(model), data)
             if "rootsift" not in beside:
@@ -275,15 +259,14 @@ def write_cards(found: dict[str, Any], cards: Path) -> None:
 def add_places(places: Mapping[str, Any], cards: Path) -> None:
     """Put what `benchmarks/place_recognition.py` has measured into NAME.json and into cards."""
     how = {key: places[key] for key in ("sets", "size", "scales", "machine", "command")}
-    beside = {"teacher": places["models"].get("teacher", {}).get("figures", {})}
     for name, found in places["models"].items():
         path = cards / f"{name}.json"
-        if not path.exists():  # the teacher, or a model that is not bundled
+        if not path.exists():  # of a model that is not bundled
             continue
         facts = json.loads(path.read_text(encoding="utf-8"))
         if found["sha256"] != facts["file"]["sha256"]:
             raise SolarError(f"{name} is not the file that was measured: measure it again.")
-        facts["places"] = {"figures": found["figures"], "beside": beside, **how}
+        facts["places"] = {"figures": found["figures"], **how}
         path.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     render_cards(cards)
 

@@ -1,14 +1,14 @@
 """Recall@1 and @5 in place recognition: SPEDTEST, Gardens Point by day and night, ESSEX3IN1.
 
-    python benchmarks/place_recognition.py --data DIR --teacher FILE --json places.json
-    python benchmarks/place_recognition.py --data DIR --model solar-r18=runs/x/student.safetensors
+    python benchmarks/place_recognition.py --data DIR --json places.json
+    python benchmarks/place_recognition.py --data DIR --model mine=runs/x/student.safetensors
     python benchmarks/cards.py --places places.json          # puts them onto the model cards
 
 DIR is `VPR_datasets` of github.com/Harbourr/VisualPlaceRecognitionDatasets, whose photos belong to
 their authors and are for evaluation only. A photo is right if it has the query's number, or one up
-to two frames away at Gardens Point. Photos are reduced to at most 384 px and described at three
-scales, as on the model cards; the teacher is GeM (p = 3) on its map. Intervals are of resampled
-queries (95 %); the first model is compared with each other one by a paired test. Files that end in
+to two frames away at Gardens Point. Photos are reduced to at most 384 px and described at the
+model's scales, as on the model cards. Intervals are of resampled queries (95 %); the first model is
+compared with each other one by a paired test. Files that end in
 no number (`61_resized.jpg`) are left out, and so are sets that are not there. With --cache FOLDER a
 run that was stopped goes on, and models that have been measured take no time.
 """
@@ -26,20 +26,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from lib.machine import machine
 from lib.options import command
-from lib.taught import SIZE, Vectors, taught
+from lib.places import SIZE
 from lib.timed_lines import say
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.evaluation import Evaluation, compare, interval
 from solar.evaluation.protocols.vpr import evaluate_places, frame_of, near_frames
 from solar.files import replacing
 from solar.images import Photos, find_photos
 from solar.index.build import fill
-from solar.models import SCALES, retrieval_model
+from solar.models import retrieval_model
 from solar.models.zoo import obtain
 
 RECALLS = (1, 5)
-TEACHER = "teacher"
 
 
 class PlaceSet(NamedTuple):
@@ -77,18 +77,10 @@ def by_model(model: str, device: str) -> Describe:
     def describe(photos: Photos) -> tuple[list[str], Vectors]:
         with tempfile.TemporaryDirectory(prefix="solar-places-") as folder:
             place = Path(folder, "x.solar")
-            with fill(place, photos, model=net, size=SIZE, scales=SCALES) as index:
+            with fill(place, photos, model=net, size=SIZE) as index:
                 return index.paths, np.asarray(index.vectors)
 
     return describe
-
-
-def by_teacher(path: Path, device: str) -> Describe:
-    """Describe with GeM on a teacher's map."""
-    from solar.training.distill.teacher import load_teacher
-
-    network = load_teacher(path, device=device)
-    return lambda photos: (list(photos.names), taught(network, photos, device=device))
 
 
 def kept(describe: Callable[[], Describe], folder: Path, key: str) -> Describe:
@@ -96,7 +88,7 @@ def kept(describe: Callable[[], Describe], folder: Path, key: str) -> Describe:
     loaded = cache(describe)  # the network is loaded only if there is something to describe
 
     def read(photos: Photos) -> tuple[list[str], Vectors]:
-        place = f"{key} {SIZE} {SCALES} {[str(place) for place in photos.places]}"
+        place = f"{key} {SIZE} {[str(place) for place in photos.places]}"
         file = folder / f"{hashlib.sha256(place.encode()).hexdigest()[:24]}.npz"
         if not file.exists():
             names, vectors = loaded()(photos)
@@ -160,21 +152,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, required=True, help="the folder VPR_datasets")
     parser.add_argument("--model", action="append", help="NAME or NAME=FILE; may be repeated")
-    parser.add_argument("--teacher", type=Path, help="a TorchScript file to measure beside them")
     parser.add_argument("--json", type=Path, help="write what was measured here")
     parser.add_argument("--cache", type=Path, help="keep descriptors here for the next run")
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     ways: dict[str, Callable[[], Describe]] = {}
     files: dict[str, Path] = {}
-    for given in options.model or ["solar-r18"]:
+    for given in options.model or ["solar-lite0", "solar-r18"]:
         name, _, of = given.partition("=")
         file = Path(of or name)
         files[name] = file if file.is_file() else obtain(of or name)
         ways[name] = partial(by_model, str(files[name]), options.device)
-    if options.teacher:
-        files[TEACHER] = options.teacher
-        ways[TEACHER] = partial(by_teacher, options.teacher, options.device)
     try:
         digests = {
             name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()
@@ -193,7 +181,6 @@ def main() -> None:
             for name, (own, size) in sizes.items()
         },
         "size": SIZE,
-        "scales": len(SCALES),
         "models": {
             name: {
                 "sha256": digests[name],

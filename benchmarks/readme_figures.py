@@ -51,7 +51,6 @@ TOY = {
 }
 TASKS = {"retrieval": PHOTOS, "local": LOCAL, "patches": PATCHES}
 BESIDE = {
-    "teacher": "its teacher + GeM",
     "rootsift": "RootSIFT",
     "rootsift, ASMK*": "RootSIFT",
 }

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from support.boxed import needs_weights
 
+from solar import weights
+
 ROOT = Path(__file__).parents[1]
 pytestmark = needs_weights
 
@@ -56,11 +58,23 @@ def test_the_installed_package_is_the_wheel_and_loads_its_model(
 ) -> None:
     code = (
         "import solar; net = solar.load(); print(solar.__file__, net.source, net.dim);"
-        "print(*(solar.load(name).dim for name in solar.weights.NAMES))"
+        "here = [one.name for one in solar.models.zoo.models() if one.bundled];"
+        "print(*(solar.load(name).dim for name in here), *here)"
     )
-    out = run(installed, "-c", f"import solar.weights; {code}", cwd=tmp_path, SOLAR_OFFLINE="1")
+    out = run(installed, "-c", f"import solar.models.zoo; {code}", cwd=tmp_path, SOLAR_OFFLINE="1")
     assert str(installed.parents[1]) in out
-    assert "solar-r18" in out
+    assert "solar-lite0 512" in out
+    last = out.splitlines()[-1].split()
+    assert last[len(last) // 2 :] == [name for name in weights.NAMES if name != weights.TEACHER]
+
+
+def test_a_network_that_only_training_needs_is_not_in_the_wheel(
+    installed: Path, tmp_path: Path
+) -> None:
+    code = (
+        "import solar\ntry: solar.load('solar-r18')\nexcept solar.SolarError as said: print(said)"
+    )
+    assert "checkout" in run(installed, "-c", code, cwd=tmp_path, SOLAR_OFFLINE="1")
 
 
 def test_the_installed_package_shows_its_types_and_finds_its_recipes(

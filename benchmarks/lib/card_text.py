@@ -6,12 +6,12 @@ from typing import Any
 from lib.marked import fill
 
 TWINS = {
+    "solar-lite0": "solar-r18",
     "solar-local-345": "solar-local-none",
     "solar-local-none": "solar-local-345",
     "solar-local-small": "solar-local-345",
 }
 BESIDE = {
-    "teacher": "teacher + GeM",
     "rootsift": "RootSIFT",
     "rootsift, ASMK*": "RootSIFT, ASMK*",
     "solar-r18, embedding": "solar-r18, one embedding",
@@ -104,7 +104,6 @@ def places(name: str, every: Mapping[str, Facts]) -> str:
     twin = TWINS.get(name, "")
     if "places" in every.get(twin, {}):
         columns[twin] = every[twin]["places"]["figures"]
-    columns |= {BESIDE[key]: own for key, own in of["beside"].items() if own}
     lines = [
         "",
         "| place recognition, percent | " + " | ".join(columns) + " |",
@@ -127,7 +126,7 @@ def places(name: str, every: Mapping[str, Facts]) -> str:
     return (
         "\n".join(lines) + "\n\n"
         f"95 % intervals in brackets. {sets}. Whole photos, longest side {of['size']} px, "
-        f"{of['scales']} scales; the model was trained on none of these photos. Measured on "
+        "at the model's scales; the model was trained on none of these photos. Measured on "
         f"{_where(of['machine'])}) with `{of['command']}`.\n"
     )
 

@@ -134,11 +134,11 @@ def test_models_can_be_read_by_a_program() -> None:
 def test_bundled_models_come_first_with_their_scores_and_show_their_card() -> None:
     lines = solar("models").stdout.splitlines()
     assert lines[0].split() == ["bundled", "task", "dim", "MB", "mAP"]
-    known = weights.facts("solar-r18")
+    known = weights.facts("solar-lite0")
     size, score = known["file"]["bytes"] / 1e6, known["figures"]["landmarks"]["mAP"]
-    assert lines[1].startswith("solar-r18 ")
+    assert lines[1].startswith("solar-lite0 ")
     assert f"{size:.1f}  landmarks {score:.1f}, buildings" in lines[1]
-    card = solar("models", "solar-r18").stdout
+    card = solar("models", "solar-lite0").stdout
     assert "Known limitations" in card
     assert "<!--" not in card
     assert "not downloaded yet" in solar("models", "solar-r101").stdout
@@ -185,7 +185,7 @@ def test_every_command_that_describes_photos_does_without_a_models_name(tmp_path
     solar("index", "build", photos, "-o", tmp_path / "photos.solar", fresh=True)
     assert (
         json.loads(solar("index", "info", tmp_path / "photos.solar", "--json").stdout)["model"]
-        == "solar-r18"
+        == "solar-lite0"
     )
     assert json.loads(solar("evaluate", photos, "--json").stdout)["mAP"] > 0
     solar("attention", one, "--at", "20,20", "--shorter-side", 96, "-o", tmp_path / "a.png")

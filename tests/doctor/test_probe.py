@@ -76,7 +76,7 @@ def test_jpeg_can_be_read_and_heic_where_its_package_is() -> None:
 
 
 def test_the_self_test_takes_the_bundled_model() -> None:
-    assert "with solar-r18 on" in probe.self_test()
+    assert "with solar-lite0 on" in probe.self_test()
 
 
 def test_the_self_test_fails_where_photos_look_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,7 +198,7 @@ class TestFind:
     def test_the_models_in_the_box_come_first(self) -> None:
         names = [entry.name for entry in zoo.models() if entry.bundled]
         local = ["solar-local-345", "solar-local-small", "solar-local-none"]
-        assert names == ["solar-r18", "how-r18-small", *local]
+        assert names == ["solar-lite0", "solar-r18", "how-r18-small", *local]
         assert [entry.name for entry in zoo.models()][: len(names)] == names
 
     def test_misspelt_name_suggests_the_right_one(self) -> None:

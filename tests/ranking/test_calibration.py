@@ -50,7 +50,7 @@ def one(calibration: Calibration, score: float, evidence: Evidence | None = None
 
 
 def test_the_bundled_models_are_calibrated_and_others_are_not() -> None:
-    assert "solar-r18" in calibrated_models()
+    assert "solar-lite0" in calibrated_models()
     assert calibration_of("another") is None
     assert calibration_of("") is None
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from support.drawn import drawn_retrieval
-from support.teachers import torchscript
 
 from solar.demo import toy
 from solar.errors import SolarError
@@ -50,11 +49,10 @@ def home(tmp_path: Path, cards: Any) -> Path:
         with tarfile.open(data / name, "w") as shard_file:
             for inside in (tmp_path / part).iterdir():
                 shard_file.add(inside, arcname=inside.name)
-    (data / "teacher").mkdir()
-    torchscript(data / cards.TEACHER)
     for identity in (1, 2):
         draw_sequence(data / "affine" / f"v_{identity}", identity, size=(160, 120))
-    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "solar-r18.safetensors", half=True)
+    config = RetrievalConfig("resnet18", scales=(0.5,))
+    save(drawn_retrieval(config), files / "solar-r18.safetensors", half=True)
     save(PatchNet(PatchConfig()), files / "solar-local-none.safetensors", half=True)
     for name in ("solar-r18", "solar-local-none"):
         (files / f"{name}.md").write_text(CARD)
@@ -80,11 +78,11 @@ def test_figures_go_from_one_machine_to_the_cards_of_another(
     assert set(told["figures"]) == {
         "toy", "landmarks", "landmarks + distractors", "buildings", "buildings + distractors",
     }  # fmt: skip
-    assert set(told["beside"]["teacher"]) == set(told["figures"]) - {"toy"}
+    assert told["scales"] == [0.5]
     more, less = (told["figures"][f"landmarks{end}"]["mAP"] for end in ("", " + distractors"))
     assert more >= less > 0
     card = (files / "solar-r18.md").read_text()
-    assert f"| landmarks val, mAP | {more:.1f} | " in card
+    assert f"| landmarks val, mAP | {more:.1f} |" in card
     assert told["file"]["sha256"] in card
     assert "at least **86**" in card
     assert "stale" not in card
@@ -190,7 +188,7 @@ def test_place_recognition_goes_onto_the_cards(
     files.mkdir()
     save(drawn_retrieval(RetrievalConfig("resnet18")), files / "solar-r18.safetensors", half=True)
     (files / "solar-r18.md").write_text(CARD)
-    torchscript(home / "teacher.ts")
+    save(drawn_retrieval(RetrievalConfig("resnet18", dim=64)), home / "other.safetensors")
     cards.write_cards(cards.measure(["solar-r18"], files, None, "cpu"), files)
     toy.write(home / "drawn", landmarks=4, views=2, size=(64, 48))
     for view, side in enumerate(("day_left", "day_right", "night_right")):
@@ -200,16 +198,14 @@ def test_place_recognition_goes_onto_the_cards(
             (data / "GardensPointWalking" / side / f"Image{10 * place}.jpg").hardlink_to(photo)
         (data / "GardensPointWalking" / side / "Image_resized.jpg").hardlink_to(photo)
     arguments = ["--data", data, "--model", f"solar-r18={files / 'solar-r18.safetensors'}"]
-    arguments += ["--teacher", home / "teacher.ts", "--json", out]
-    arguments += ["--cache", home / "cache"]
+    arguments += ["--model", f"other={home / 'other.safetensors'}"]
+    arguments += ["--json", out, "--cache", home / "cache"]
     monkeypatch.setattr(sys, "argv", ["place_recognition.py", *map(str, arguments)])
     monkeypatch.setattr(place_recognition, "SIZE", 64)
-    monkeypatch.setattr(place_recognition, "SCALES", (1.0,))
     place_recognition.main()
     found = json.loads(out.read_text())
     # Again from the cache, without a network.
-    for way in ("by_model", "by_teacher"):
-        monkeypatch.setattr(place_recognition, way, lambda *_: pytest.fail("described again"))
+    monkeypatch.setattr(place_recognition, "by_model", lambda *_: pytest.fail("described again"))
     place_recognition.main()
     assert json.loads(out.read_text())["models"] == found["models"]
     assert list(found["sets"]) == ["Gardens Point, day → day", "Gardens Point, day → night"]
@@ -217,16 +213,15 @@ def test_place_recognition_goes_onto_the_cards(
         "queries": 4, "database": 4, "frames": 2,
     }  # fmt: skip
     assert found["command"].endswith(
-        "--data DIR --model solar-r18 --teacher TEACHER --json FILE --cache CACHE"
+        "--data DIR --model solar-r18 --model other --json FILE --cache CACHE"
     )
     figures = found["models"]["solar-r18"]["figures"]
     value, low, high = figures["Gardens Point, day → day"]["recall@1"]
     assert low <= value <= high
-    assert {row["against"] for row in found["compared"]} == {"teacher"}
+    assert {row["against"] for row in found["compared"]} == {"other"}
     run(cards, monkeypatch, "--places", out, "--cards", files)
     card = (files / "solar-r18.md").read_text()
-    assert f"| Gardens Point, day → day, recall@1 | {value:.1f} ({low:.1f}–{high:.1f}) | " in card
-    assert "| solar-r18 | teacher + GeM |" in card
+    assert f"| Gardens Point, day → day, recall@1 | {value:.1f} ({low:.1f}–{high:.1f}) |" in card
     # Measured again, the same file keeps them; another file does not take them.
     cards.write_cards(cards.measure(["solar-r18"], files, None, "cpu"), files)
     assert "places" in json.loads((files / "solar-r18.json").read_text())

@@ -55,11 +55,11 @@ def test_a_model_in_the_box_loads_by_its_name_in_full_precision(name: str) -> No
 def test_no_name_gives_the_small_network_with_attention(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "solar-r18").mkdir()  # a folder of that name is somebody's run, not the model
+    (tmp_path / "solar-lite0").mkdir()  # a folder of that name is somebody's run, not the model
     monkeypatch.chdir(tmp_path)
     net = solar.load()
     assert isinstance(net, RetrievalNet)
-    assert net.source == "solar-r18"
+    assert net.source == "solar-lite0"
     assert set(net.config.attention) == {4, 5}
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from solar.models.zoo import NamedModel
 
 
-EXAMPLE = "Example: solar models solar-r18"
+EXAMPLE = "Example: solar models solar-lite0"
 
 _DESCRIBING = ("retrieval", "patches", "local")
 

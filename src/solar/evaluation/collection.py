@@ -67,7 +67,7 @@ def evaluate(
             `.pkl` in the published form); or labelled photos, each a query for the others with its
             label: a folder or tar of `landmark/photo.jpg`, an index of one, or a CSV of
             `name,label`. With a `protocol`, the folder of its set.
-        model: The model: a network, or what `solar.load` takes. Default: solar-r18.
+        model: The model: a network, or what `solar.load` takes. Default: solar-lite0.
         settings: How to do it.
         options: Fields of `EvaluationSettings`, such as `root` or `size`, which override
             `settings`.

@@ -55,7 +55,7 @@ def build(
     Args:
         source: A folder, list or tar shard of photos, or several.
         address: The new index: a folder, or `milvus://host:port/collection`.
-        model: The model: a network, or what `solar.load` takes. Default: solar-r18.
+        model: The model: a network, or what `solar.load` takes. Default: solar-lite0.
         metadata: A file of tags and times, see `read_metadata`.
         progress: Called while photos are described.
         compress: As for `solar.storage.folder.create`.

@@ -162,7 +162,7 @@ def described(
 ) -> DescribedCollection:
     """The embeddings of a collection, mapped.
 
-    Photos are described first, by solar-r18 if no `model` is given, into an index in the folder,
+    Photos are described first, by solar-lite0 if no `model` is given, into an index in the folder,
     which another run continues; `describing` is as for `solar.build`. Of these options, only
     `progress` and `device` go with other sources. A SolarError if there is no such collection or no
     photo in it, it has no vectors, or the disk is full.

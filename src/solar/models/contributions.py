@@ -111,7 +111,7 @@ def check_splits(net: RetrievalNet) -> None:
         pooling = f"{net.config.pooling} by regions" if net.config.regional else net.config.pooling
         raise SolarError(
             f"This network pools by {pooling}, but the share of a region is only known exactly for "
-            "gem, gemmp, spoc and mac: choose another network, such as solar-r18."
+            "gem, gemmp, spoc and mac: choose another network, such as solar-lite0."
         )
 
 

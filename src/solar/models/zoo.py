@@ -1,7 +1,7 @@
 """The named models: facts, files and published results.
 
-Bundled ones lie in ``solar/weights`` and work offline; ``solar-r18`` is the default. The others are
-downloaded on first use. Their names follow one pattern, and the published file name (with or
+Bundled ones lie in ``solar/weights`` and work offline; ``solar-lite0`` is the default. The others
+are downloaded on first use. Their names follow one pattern, and the published file name (with or
 without ``.pth``, and for cirtorch also without the hash) is accepted as well:
 
 * ``solar-r101``, ``solar-local-345-liberty``: the networks of the paper's authors;
@@ -69,6 +69,7 @@ class NamedModel:
 
 
 RetrievalName = Literal[
+    "solar-lite0",
     "solar-r18",
     "how-r18-small",
     "solar-r101",

@@ -201,7 +201,7 @@ def check_model(model: Model) -> None:
     if not model.config.attention:
         name = model.source or "This network"
         raise SolarError(
-            f"{name} has no attention to draw: choose a network that has, such as solar-r18."
+            f"{name} has no attention to draw: choose a network that has, such as solar-lite0."
         )
 
 

@@ -10,13 +10,17 @@ from typing import Any
 
 from solar.errors import SolarError
 
-DEFAULT = "solar-r18"
+DEFAULT = "solar-lite0"
 """The model used where none is named."""
 
 DEFAULT_LOCAL = "solar-local-345"
 """The same for patches."""
 
-NAMES = (DEFAULT, "how-r18-small", DEFAULT_LOCAL, "solar-local-small", "solar-local-none")
+TEACHER = "solar-r18"
+"""What the default model learnt from, beside networks of ImageNet: it comes with a checkout only,
+not with a wheel."""
+
+NAMES = (DEFAULT, TEACHER, "how-r18-small", DEFAULT_LOCAL, "solar-local-small", "solar-local-none")
 
 FOLDER = Path(__file__).parent
 
@@ -53,6 +57,10 @@ def _text(file: str) -> str:
 
 def lacking(name: str) -> SolarError:
     """The error for a bundled model that this installation lacks."""
+    if name == TEACHER:
+        return SolarError(
+            f"{name} comes with a checkout of solar's repository only, not with a wheel."
+        )
     return SolarError(
         f"{name} should have come with solar, but {FOLDER} lacks it: install solar again, "
         "from a complete wheel or checkout."

@@ -23,7 +23,13 @@ class Imitator(nn.Module):
     def __init__(self, student: Student, teacher: Teacher) -> None:
         super().__init__()
         attention = attention_at(student.attention, REDUCTIONS)
-        config = RetrievalConfig(student.backbone, attention, whitening=False, size=student.size)
+        config = RetrievalConfig(
+            student.backbone,
+            attention,
+            whitening=False,
+            size=student.size,
+            scales=student.scales,
+        )
         start = None if student.start is None else retrieval_model(student.start, device="cpu")
         if start is not None:
             config = replace(config, mean=start.config.mean, std=start.config.std)

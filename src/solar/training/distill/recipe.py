@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from solar.errors import SolarError
+from solar.models.retrieval_config import SCALES
 from solar.training.augment import Augmentation
 from solar.training.recipe import build, bundled_recipes, check_range, read_settings
 from solar.training.schedule import Schedule
@@ -36,7 +37,7 @@ class Student:
     """The network to train.
 
     Attributes:
-        backbone: resnet18 … resnet152, vgg16, alexnet.
+        backbone: resnet18 … resnet152, efficientnet-lite0 … -lite2, vgg16, alexnet.
         attention: Layers with second-order attention, such as "45".
         start: A network whose backbone is copied, as `solar.load` takes it; default: random.
         whitening: Of the pooled vector: "none"; "pca" of the training photos at the end; "places",
@@ -46,6 +47,7 @@ class Student:
         dim: Length of a descriptor with "pca" or "places"; default: the backbone's channels.
         power: Strength of "pca", from 0 (none) to 1 (`solar.nn.pca_whitening`).
         size: Default longest side of photos to describe.
+        scales: Default scales of photos to describe.
         p: The exponent of GeM, which is constant.
     """
 
@@ -56,6 +58,7 @@ class Student:
     dim: int | None = None
     power: float = 1.0
     size: int = 1024
+    scales: tuple[float, ...] = SCALES
     p: float = 3.0
 
     def __post_init__(self) -> None:
@@ -63,6 +66,7 @@ class Student:
             raise SolarError("student.dim is for student.whitening pca and places only.")
         check_range("student.power", self.power, 0, 1)
         check_range("student.size", self.size, 32)
+        check_range("student.scales", min(self.scales, default=0), 0.01)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ from numpy.typing import NDArray
 
 from solar.arrays import Vectors
 from solar.errors import SolarError
+from solar.images import Photos
 from solar.images.opencv import opencv
+from solar.index.build import fill
 from solar.local.features import LocalFeatures
 from solar.models import fingerprint, retrieval_model
 from solar.ranking.background import SAMPLE, TYPICAL
@@ -333,22 +335,11 @@ def _own_file(folder: Path) -> Path:
 
 
 def described(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Vectors]:
-    """The descriptors of photos by name, from the cache where it has them."""
-    file = options.cache / f"{Path(options.model).stem}.npz"
-    known: dict[str, Vectors] = {}
-    if file.exists():
-        with np.load(file, allow_pickle=False) as kept:
-            known = dict(zip(kept["names"].tolist(), kept["vectors"], strict=True))
-    new = [name for name in names if name not in known]
-    model = retrieval_model(options.model) if new else None
-    for start in range(0, len(new), 500):
-        assert model is not None
-        some = new[start : start + 500]
-        found = model.describe([options.photos / name for name in some])
-        known |= dict(zip(some, found, strict=True))
-        np.savez(file, names=np.array(list(known)), vectors=np.stack(list(known.values())))
-        print(f"described {start + len(some):,} of {len(new):,}", flush=True)
-    return known
+    """The descriptors of photos by name, from an index in the cache, which is completed first."""
+    photos = Photos.in_folder(options.photos, names)
+    file = options.cache / f"{Path(options.model).stem}.solar"
+    with fill(file, photos, model=options.model) as index:
+        return dict(zip(index.paths, np.asarray(index.vectors), strict=True))
 
 
 def reliability(results: Sequence[Judged], calibration: Calibration) -> dict[str, Any]:

@@ -258,7 +258,7 @@ def write_cards(found: dict[str, Any], cards: Path) -> None:
 
 def add_places(places: Mapping[str, Any], cards: Path) -> None:
     """Put what `benchmarks/place_recognition.py` has measured into NAME.json and into cards."""
-    how = {key: places[key] for key in ("sets", "size", "scales", "machine", "command")}
+    how = {key: places[key] for key in ("sets", "size", "machine", "command")}
     for name, found in places["models"].items():
         path = cards / f"{name}.json"
         if not path.exists():  # of a model that is not bundled

@@ -12,9 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py"))
-# They measure nothing that a page shows: they write pages, gather photos, or train.
-OTHERS = {"all.py", "box_photos.py", "cluster_memory.py", "lite_start.py", "readme_figures.py"}
-OTHERS |= {"readme_picture.py", "sizing.py"}
+# They measure nothing that a page shows: they write pages or networks, or gather photos.
+OTHERS = {"all.py", "box_photos.py", "calibration_photos.py", "cluster_memory.py", "lite_start.py"}
+OTHERS |= {"readme_figures.py", "readme_picture.py", "sizing.py"}
 
 
 @pytest.fixture(autouse=True)

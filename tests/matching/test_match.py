@@ -111,14 +111,35 @@ def test_an_untrained_network_is_good_enough_for_a_small_turn() -> None:
     assert corner_error(found.matrix, truth, photo.shape[:2]) < 5
 
 
-def test_the_matrix_is_between_whole_photos() -> None:
+@pytest.mark.parametrize("larger", [(2, 1), (1, 2), (2, 3)])
+def test_the_matrix_is_between_whole_photos(larger: tuple[int, int]) -> None:
     photo = toy_photo()
     other, truth = turned(photo)
-    large = Image.fromarray(photo).resize((960, 720), Image.Resampling.BICUBIC)
-    found = match(large, other, size=480)
+    a, b = (
+        Image.fromarray(picture).resize(
+            (picture.shape[1] * by, picture.shape[0] * by), Image.Resampling.BICUBIC
+        )
+        for picture, by in zip((photo, other), larger, strict=True)
+    )
+    found = match(a, b, size=480)
     assert found.matrix is not None
-    in_large = truth @ np.diag([0.5, 0.5, 1])
-    assert corner_error(found.matrix, in_large, (720, 960)) < 3
+    whole = np.diag([larger[1], larger[1], 1]) @ truth @ np.diag([1 / larger[0], 1 / larger[0], 1])
+    assert corner_error(found.matrix, whole, (a.height, a.width)) < 3 * larger[1]
+
+
+@pytest.mark.parametrize(("geometry", "least"), [("homography", 4), ("fundamental", 8)])
+def test_as_many_pairs_as_a_geometry_needs_are_enough(geometry: str, least: int) -> None:
+    rng = np.random.default_rng(1)
+    scene = rng.uniform((-2, -2, 4), (2, 2, 8), (least, 3))
+    scene[:, 2] = 4 if geometry == "homography" else scene[:, 2]
+    views = [scene, scene + np.array([0.8, 0.1, 0.4])]
+    a, b = (np.float32(500 * view[:, :2] / view[:, 2:] + 320) for view in views)
+    matrix, inliers = estimate(a, b, geometry, 1.5)
+    assert matrix is not None
+    assert inliers.all()
+    matrix, inliers = estimate(a[1:], b[1:], geometry, 1.5)
+    assert matrix is None
+    assert not inliers.any()
 
 
 def test_points_of_a_rigid_scene_lie_on_epipolar_lines() -> None:

@@ -9,6 +9,7 @@ from support.warped import toy_photo, turned
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index
+from solar.matching.match import Matches
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.ranking import background, calibration
 from solar.ranking import verify as module
@@ -19,7 +20,7 @@ from solar.ranking.calibration import (
     Calibration,
     Evidence,
 )
-from solar.ranking.verify import VerifySettings, reordered
+from solar.ranking.verify import VerifySettings, coverage, reordered
 from solar.storage.types import Hit
 
 # The wrong photos look more alike to the global descriptor, the right one less.
@@ -330,3 +331,18 @@ def test_few_photos_have_no_probabilities(
 def test_a_model_without_probabilities_is_told(index: Index) -> None:
     with pytest.raises(SolarError, match="solar-r18"):
         index.search("query.png", min_probability=0.5)
+
+
+@pytest.mark.parametrize(
+    ("inliers", "share"),
+    [((0, 1, 2, 3), 0.25), ((0, 1, 2), 0.125), ((0, 1), 0.0), ((), 0.0)],
+)
+def test_coverage_is_the_smaller_share_of_the_area_of_keypoints(
+    inliers: tuple[int, ...], share: float
+) -> None:
+    square = np.float32([(0, 0), (10, 0), (10, 10), (0, 10)])
+    around = np.float32([*square, (20, 0), (20, 20), (0, 20)])  # four times as large
+    pairs = np.stack([np.arange(4), np.arange(4)], axis=1)
+    right = np.isin(np.arange(4), inliers)
+    found = Matches((4, 7), square, around, pairs, right, None, "homography", "rootsift", 9)
+    assert coverage(found) == pytest.approx(share)

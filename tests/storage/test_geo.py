@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solar.errors import SolarError
-from solar.storage.geo import Area, distances, parse_area
+from solar.storage.geo import Area, distances, in_space, on_ground, parse_area, straight
 
 PARIS, BERLIN = (48.8566, 2.3522), (52.52, 13.405)
 
@@ -16,6 +16,19 @@ def test_distances_are_those_along_the_ground() -> None:
 
 def test_the_date_line_is_no_distance() -> None:
     assert distances((0, 179.999), [(0, -179.999)])[0] == pytest.approx(222.4, abs=0.1)
+
+
+positions = st.tuples(st.floats(-89, 89), st.floats(-179, 179))
+
+
+@given(positions, positions)
+def test_points_in_space_are_as_far_apart_as_on_the_ground(
+    a: tuple[float, float], b: tuple[float, float]
+) -> None:
+    points = in_space([a, b])
+    assert on_ground(points[0]) == pytest.approx(a)
+    through = np.linalg.norm(points[0] - points[1])
+    assert straight(distances(a, [b])[0]) == pytest.approx(through, rel=1e-6, abs=1)
 
 
 @pytest.mark.parametrize(

@@ -110,3 +110,13 @@ def test_one_query_among_many_rows_equals_a_full_sort(
         assert found(query[None], vectors, 30, present) == [oracle(query, vectors, kept, 30)]
         [rows] = nearest.scan(query[None], vectors, 30, present, 8990)
         assert rows.min() >= 8990
+
+
+def test_a_row_behind_the_last_is_refused() -> None:
+    vectors, queries = unit(0, 6), unit(1, 2)
+    rows = np.array([[0, 5], [3, -1]])
+    products = nearest.with_own_rows(queries, vectors, rows)
+    expected = np.where(rows < 0, -np.inf, np.einsum("qd,qrd->qr", queries, vectors[rows]))
+    np.testing.assert_allclose(products, expected, rtol=1e-5)
+    with pytest.raises(IndexError, match="row 6 of 6"):
+        nearest.with_own_rows(queries, vectors, rows + (rows == 5))

@@ -63,6 +63,7 @@ def test_a_box_over_the_border_is_clipped(photo):
         ((5, 5, 5, 9), "empty"),
         ((9, 5, 4, 9), "empty"),
         ((1.1, 1.1, 1.4, 9), "empty"),
+        ((5, 9, 9, 9), "empty"),
         ((0, 0, float("nan"), 9), "finite"),
         ((0, 0, float("inf"), 9), "finite"),
         ((0, 0, 9), "finite"),

@@ -3,7 +3,7 @@
 #               those of a folder (make demo PHOTOS=~/Pictures); on a terminal it then opens the web
 #               app (SERVE=0 make demo does not, SERVE=1 does so anywhere)
 #   make test   installs what the tests need into .venv/test, then lints, type-checks and tests
-#   make wheel  builds the sdist, and from it the wheel, into dist/; installs the wheel into an empty
+#   make wheel  builds the sdist, and from it the wheel, into dist/; installs each into an empty
 #               environment, also of another Python (make wheel PYTHON=python3.13), and runs it there
 # And two for the documentation:
 #   make docs         installs what it takes into .venv/docs and builds the site into site/
@@ -19,8 +19,9 @@ DEMO_EXTRAS := web
 # What the tests use beyond the base install.
 TEST_EXTRAS := dev,backbones,dask,export,milvus,parquet,sfm,show,train,web,docs
 
-# Where the wheel is tried out, with nothing but what it brings.
+# Where the wheel is tried out, with nothing but what it brings, and how large it may be.
 WHEEL := .venv/wheel
+WHEEL_BYTES := 35000000
 
 .PHONY: demo test lint format docs docs-serve wheel clean
 
@@ -54,10 +55,15 @@ docs-serve: $(DOCS)/.ready
 wheel: $(TEST)/.ready
 	rm -rf dist $(WHEEL)
 	$(TEST)/bin/python -m build --no-isolation --outdir dist .
+	@test "$$(cat dist/*.whl | wc -c)" -le $(WHEEL_BYTES) || { echo "The wheel has more than $(WHEEL_BYTES) bytes." >&2; exit 1; }
 	$(PYTHON) -m venv $(WHEEL)
-	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
-	@set -e; away=$$(mktemp -d); trap 'rm -r "$$away"' EXIT; cd "$$away"; \
-	  for job in --version doctor demo; do echo "solar $$job"; "$(CURDIR)/$(WHEEL)/bin/solar" $$job; done
+	@set -e; away=$$(mktemp -d); trap 'rm -r "$$away"' EXIT; \
+	  for file in dist/*.whl dist/*.tar.gz; do \
+	    echo "$$file"; $(WHEEL)/bin/python -m pip uninstall --quiet --yes solar-retrieval 2>/dev/null; \
+	    $(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$file"; \
+	    for job in --version doctor demo; do (cd "$$away"; echo "solar $$job"; \
+	      SOLAR_CACHE="$$away/$$(basename "$$file")" "$(CURDIR)/$(WHEEL)/bin/solar" $$job); done; \
+	  done
 
 $(DEMO)/.ready: pyproject.toml constraints.txt Makefile
 	$(call install,$(DEMO),.[$(DEMO_EXTRAS)])

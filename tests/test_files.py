@@ -22,6 +22,13 @@ def test_a_file_is_replaced_whole_or_left_as_it_was(tmp_path: Path, durable: boo
     assert [one.name for one in tmp_path.iterdir()] == ["a.txt"]
 
 
+def test_a_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    with replacing(tmp_path / "replaced") as temporary:
+        temporary.write_text("text")
+    assert (tmp_path / "replaced").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 def test_only_what_must_last_waits_for_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,3 +101,15 @@ def test_an_installation_without_the_files_says_so(
     finally:
         zoo.models.cache_clear()
         zoo._names.cache_clear()
+
+
+def test_damaged_facts_are_as_if_they_were_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "FOLDER", tmp_path)
+    assert weights.probabilities() == {}
+    for name in ("probabilities", "solar-r18"):
+        (tmp_path / f"{name}.json").write_text('{"cut o')
+    assert weights.probabilities() == {}
+    with pytest.raises(SolarError, match="solar-r18 should have come with solar"):
+        weights.facts("solar-r18")

@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,10 @@ from lib.options import command, parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
-from solar.asmk.build import KEYPOINTS, SIZE, learn_words
+from solar.asmk.build import KEYPOINTS, SIZE
 from solar.asmk.features import Finder
-from solar.asmk.index import create
-from solar.asmk.kernel import REGIONAL, Kernel, aggregate
-from solar.asmk.regions import read_regions
+from solar.asmk.index import begin
+from solar.asmk.kernel import KERNEL, aggregate
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.evaluation.result import interval
@@ -72,9 +70,8 @@ def main() -> None:
         training = sorted((options.data / "landmarks").glob("train-*.tar"))
         learning = _some(find_photos(training), options.train)
         measured = [
-            local_row(photos, galleries, learning, local, regions, options)
+            local_row(photos, galleries, learning, local, options)
             for local in options.local or ["rootsift"]
-            for regions in [None, *(options.regions or ())]
         ]
         if options.model or options.teacher:
             measured.append(global_row(photos, galleries, options))
@@ -103,11 +100,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--words", type=int, help="visual words; default: as features allow")
     parser.add_argument("--local", action="append", help="describes keypoints; may be repeated")
     parser.add_argument("--keypoints", type=int, default=KEYPOINTS)
-    parser.add_argument(
-        "--assign", type=int, help="words for a query's descriptor; default: 5, 1 with regions"
-    )
-    parser.add_argument("--idf", action="store_true", help="weigh words by how rare they are")
-    parser.add_argument("--regions", action="append", help="also photos in these: grid, or a file")
     parser.add_argument("--features", type=Path, help="keep local features here (not timed then)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--model", help="also one vector a photo, by this model")
@@ -120,33 +112,25 @@ def local_row(
     galleries: Galleries,
     learning: Photos,
     local: str,
-    regions: str | None,
     options: argparse.Namespace,
 ) -> Measured:
-    """ASMK* with one kind of local feature, of whole photos or of photos in regions."""
-    kernel = Kernel() if regions is None else REGIONAL
-    kernel = replace(kernel, assign=options.assign or kernel.assign, idf=options.idf)
+    """ASMK* with one kind of local feature."""
     model = local_model(local)
-    found = None if regions is None else read_regions(regions)
     with tempfile.TemporaryDirectory() as temporary:
         place = options.features or Path(temporary, "features")
-        finder = Finder(model, options.keypoints, SIZE, place, found)
+        finder = Finder(model, options.keypoints, SIZE, place)
         start = time.perf_counter()
-        codebook = learn_words(learning, finder, options.words)
+        codebook = finder.learn(learning, options.words)
         learnt = time.perf_counter() - start
 
         start = time.perf_counter()
-        failures = finder.find_all(photos, None, None)
-        finding = time.perf_counter() - start
-
-        start = time.perf_counter()
         spec = DescriptorSpec(codebook.dim, local_name(model), settings={"method": "asmk"})
-        described = finder.signatures(photos, failures, codebook, {})
-        engine = create(Path(temporary, "index"), spec, codebook, described)
+        engine = begin(Path(temporary, "index"), spec, codebook)
+        engine.add_signatures(finder.signatures(photos, codebook, {}))
         filling = time.perf_counter() - start
 
         def search(number: int) -> list[str]:
-            [hits] = engine.search_signatures([asked[number]], len(photos), kernel=kernel)
+            [hits] = engine.search_signatures([asked[number]], len(photos))
             return [hit.path for hit in hits]
 
         queries = _labelled(photos)
@@ -155,14 +139,14 @@ def local_row(
             for number in queries
         }
         start = time.perf_counter()
-        asked = {n: aggregate(rows, codebook, kernel.assign) for n, rows in features.items()}
+        asked = {n: aggregate(rows, codebook, KERNEL.assign) for n, rows in features.items()}
         aggregating = (time.perf_counter() - start) / len(asked)
         scores, precisions = evaluated(photos, galleries, search)
         facts = engine.info()
         engine.close()
     row = _shown(
         {
-            "method": f"asmk {local_name(model)}" + (f", regions {regions}" if regions else ""),
+            "method": f"asmk {local_name(model)}",
             "fingerprint": local_fingerprint(model),
             "words": facts["words"],
             "keypoints": float(np.mean([len(rows) for rows in features.values()])),
@@ -170,7 +154,7 @@ def local_row(
             "seconds_a_query": scores["seconds_a_query"] + aggregating,
             "bytes_a_photo": facts["bytes_a_photo"],
             "bytes_of_codebook": facts["bytes_of_codebook"],
-            "seconds_a_photo": None if options.features else (finding + filling) / len(photos),
+            "seconds_a_photo": None if options.features else filling / len(photos),
             "seconds_to_learn_words": learnt,
         }
     )

@@ -7,8 +7,8 @@ from support.asmk_oracle import signs, similarity
 
 from solar.asmk import index as module
 from solar.asmk.codebook import Codebook
-from solar.asmk.index import AsmkFolder, AsmkIndex, create
-from solar.asmk.kernel import Kernel, Signatures, aggregate
+from solar.asmk.index import AsmkFolder, AsmkIndex, begin
+from solar.asmk.kernel import Signatures, aggregate
 from solar.errors import SolarError
 from solar.index import Index
 from solar.storage.conditions import parse_where
@@ -34,14 +34,9 @@ def described(numbers: Iterable[int]) -> Iterator[tuple[Sequence[Photo], Sequenc
         yield [photo], [aggregate(descriptors(number), CODEBOOK)]
 
 
-def expected(
-    numbers: Iterable[int], query: int, k: int, weights: np.ndarray | None = None
-) -> list[tuple[str, float]]:
+def expected(numbers: Iterable[int], query: int, k: int) -> list[tuple[str, float]]:
     asked = signs(descriptors(query), CODEBOOK.words, 5)
-    scored = [
-        (path(n), similarity(asked, signs(descriptors(n), CODEBOOK.words), weights=weights))
-        for n in numbers
-    ]
+    scored = [(path(n), similarity(asked, signs(descriptors(n), CODEBOOK.words))) for n in numbers]
     return sorted(scored, key=lambda pair: -pair[1])[:k]
 
 
@@ -59,7 +54,8 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AsmkFold
     """Thirty photos in inverted files of at most seven."""
     monkeypatch.setattr(module, "_PHOTOS", 7)
     spec = DescriptorSpec(DIM, "sift", "sift", {"method": "asmk"})
-    engine = create(tmp_path / "photos.asmk", spec, CODEBOOK, described(range(30)))
+    engine = begin(tmp_path / "photos.asmk", spec, CODEBOOK)
+    engine.add_signatures(described(range(30)))
     yield engine
     engine.close()
 
@@ -71,15 +67,6 @@ def test_searches_several_files_for_several_queries(engine: AsmkFolder) -> None:
     for hits, number in zip(found, (103, 5), strict=True):
         check(hits, expected(range(30), number, 6))
     assert {hit.path.split("/")[0] for hit in found[0][:3]} == {"3"}
-
-
-def test_idf_is_that_of_all_files(engine: AsmkFolder) -> None:
-    having = np.zeros(16)
-    for number in range(30):
-        having[list(signs(descriptors(number), CODEBOOK.words))] += 1
-    weights = np.log(30 / np.maximum(having, 1))
-    [hits] = engine.search_signatures([query(103)], 6, kernel=Kernel(idf=True))
-    check(hits, expected(range(30), 103, 6, weights))
 
 
 def test_conditions(engine: AsmkFolder) -> None:
@@ -150,16 +137,15 @@ def test_a_failed_change_changes_nothing(engine: AsmkFolder) -> None:
 
 
 def test_an_unfinished_index_can_be_built_again(tmp_path: Path) -> None:
-    def failing() -> Iterator[tuple[Sequence[Photo], Sequence[Signatures]]]:
-        yield from described(range(3))
-        raise SolarError("Killed.")
-
     spec = DescriptorSpec(DIM, "sift", "sift")
-    with pytest.raises(SolarError, match="Killed"):
-        create(tmp_path / "i", spec, CODEBOOK, failing())
-    with pytest.raises(SolarError, match="finished"):
-        Index.open(tmp_path / "i")
-    create(tmp_path / "i", spec, CODEBOOK, described(range(4))).close()
+    begin(tmp_path / "i", spec, CODEBOOK).close()
+    with Index.open(tmp_path / "i") as index:
+        assert (len(index), index.engine.unfinished) == (0, True)
+    engine = begin(tmp_path / "i", spec, Codebook(CODEBOOK.words[:8]))
+    engine.add_signatures(described(range(4)))
+    engine.close()
+    with pytest.raises(SolarError, match="index already"):
+        begin(tmp_path / "i", spec, CODEBOOK)
     with Index.open(tmp_path / "i") as index:
         assert len(index) == 4
         assert index.check() == []

@@ -138,7 +138,7 @@ def test_a_killed_build_finds_its_features_again(
         raise AssertionError("these features were found before")
 
     with monkeypatch.context() as patched:
-        patched.setattr(asmk_build.asmk_index, "create", killed)
+        patched.setattr(asmk_build.asmk_index, "begin", killed)
         with pytest.raises(KeyboardInterrupt):
             build([home / "others"], tmp_path / "i", AsmkSettings(words=64))
     monkeypatch.setattr(features, "local_features", forgotten)

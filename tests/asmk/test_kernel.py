@@ -7,15 +7,8 @@ from hypothesis import strategies as st
 from support.asmk_oracle import signs, similarity, unpacked
 
 from solar.asmk import kernel as module
-from solar.asmk.codebook import Codebook
-from solar.asmk.kernel import (
-    Kernel,
-    Postings,
-    Signatures,
-    aggregate,
-    aggregate_all,
-    inverse_frequency,
-)
+from solar.asmk.codebook import Codebook, sum_residuals
+from solar.asmk.kernel import Kernel, Postings, Signatures, aggregate, binarise
 from solar.errors import SolarError
 
 
@@ -99,24 +92,6 @@ def test_an_inverted_file_scores_all_photos_piece_by_piece(
     np.testing.assert_allclose(scores / np.maximum(norms, 1), wanted, atol=1e-6)
 
 
-def test_rare_words_weigh_more_with_idf() -> None:
-    codebook, photos = drawn(7, 20, 64)
-    signatures = [aggregate(photo, codebook) for photo in photos]
-    postings = Postings.gather(signatures, codebook.blocks)
-    weights = inverse_frequency([postings], len(codebook.words), len(photos))
-    having = [sum(c in one.words for one in signatures) for c in range(len(codebook.words))]
-    np.testing.assert_allclose(weights, np.log(20 / np.maximum(having, 1)), rtol=1e-6)
-    squared = inverse_frequency([postings], len(codebook.words), len(photos), 2)
-    np.testing.assert_allclose(squared, weights**2, rtol=1e-6)  # as in the published code
-
-    query = aggregate(photos[0], codebook, 5)
-    scores = postings.scores(query, Kernel().table(64), weights)
-    scores /= np.maximum(postings.norms(weights), 1e-6) * np.sqrt(weights[query.words].sum())
-    x = signs(photos[0], codebook.words, 5)
-    wanted = [similarity(x, signs(y, codebook.words), weights=weights) for y in photos]
-    np.testing.assert_allclose(scores, wanted, atol=1e-5)
-
-
 def test_merging_leaves_out_what_is_not_kept() -> None:
     codebook, photos = drawn(9, 12, 70)
     signatures = [aggregate(photo, codebook) for photo in photos]
@@ -177,7 +152,7 @@ def test_photos_quantised_together_are_as_each_alone() -> None:
     codebook, photos = drawn(7, 9, 70)
     photos[4] = photos[4][:0]
     for together in (photos, photos[4:5]):
-        for own, photo in zip(aggregate_all(together, codebook), together, strict=True):
-            alone = aggregate(photo, codebook)
+        for found, photo in zip(sum_residuals(together, codebook), together, strict=True):
+            own, alone = binarise(found), aggregate(photo, codebook)
             assert np.array_equal(own.words, alone.words)
             assert np.array_equal(own.bits, alone.bits)

@@ -1,6 +1,7 @@
 """Random damage to what is stored: the answers are those of before, or one sentence."""
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from support.damage import damaged_copies
 
 from solar.asmk.codebook import Codebook
-from solar.asmk.index import create
+from solar.asmk.index import begin as begin_asmk
 from solar.asmk.kernel import aggregate
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
@@ -66,7 +67,10 @@ def ask_index(folder: Path) -> list[Any]:
 def make_asmk(folder: Path, _: str) -> None:
     signatures = [aggregate(unit(8 * 30)[8 * n : 8 * n + 8], WORDS) for n in range(30)]
     batches = [([photo], [signed]) for photo, signed in zip(photos(30), signatures, strict=True)]
-    create(folder, DescriptorSpec(DIM, "sift", "sift", {"method": "asmk"}), WORDS, batches).close()
+    spec = DescriptorSpec(DIM, "sift", "sift", {"method": "asmk"})
+    with closing(begin_asmk(folder, spec, WORDS)) as engine:
+        engine.add_signatures(batches)
+        engine.finish()
 
 
 def ask_asmk(folder: Path) -> list[Any]:

@@ -1,7 +1,5 @@
 """ASMK* as its definition reads: one photo, one word, one number at a time."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from solar.asmk.kernel import Signatures
@@ -23,7 +21,6 @@ def similarity(
     *,
     alpha: float = 3.0,
     threshold: float = 0.0,
-    weights: Sequence[float] | None = None,
 ) -> float:
     """S(X, Y), normalised by the similarities of X and Y with themselves."""
 
@@ -33,7 +30,7 @@ def similarity(
             if c in y:
                 u = float(x[c] @ y[c]) / len(x[c])
                 if u > threshold:
-                    total += (1 if weights is None else weights[c]) * np.sign(u) * abs(u) ** alpha
+                    total += np.sign(u) * abs(u) ** alpha
         return total
 
     norms = unnormalised(x, x) * unnormalised(y, y)
@@ -41,7 +38,7 @@ def similarity(
 
 
 def unpacked(signatures: Signatures, dim: int) -> dict[int, np.ndarray]:
-    """ImageCache signatures as the oracle has them."""
+    """Signatures as the oracle has them."""
     return {
         int(word): np.array(
             [1.0 if int(row[i // 64]) >> (i % 64) & 1 else -1.0 for i in range(dim)]

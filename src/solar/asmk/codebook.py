@@ -1,16 +1,11 @@
-"""Visual words by k-means, and the residuals of local descriptors summed per word (VLAD).
+"""Visual words by k-means, and the residuals of local descriptors summed per word.
 
 Jégou et al., "Aggregating local descriptors into a compact image representation" (CVPR 2010). For
 every visual word c, the residuals of the descriptors x that fall on it are summed:
 
     V(c) = Σ x − c
 
-Teichmann et al., "Detect-to-Retrieve" (CVPR 2019), aggregate the regions r of a photo (the whole of
-it, and boxes in it) one by one, so that a small object counts as much as what surrounds it:
-
-    R = 1/#regions · Σ V_r / |V_r|,   the norm over all words; an empty region adds nothing
-
-ASMK compares the rows of either, each of unit length; ASMK* their signs (`solar.asmk.kernel`).
+ASMK* compares their signs (`solar.asmk.kernel`).
 """
 
 from __future__ import annotations
@@ -38,8 +33,6 @@ LEAST_EACH, MOST_EACH = 16, 256
 _ROUNDS = 10  # of k-means, as published
 # With this many words or more, the nearest are searched for in an eighth of them, by lists.
 _LISTED = 16384
-# A shorter sum of residuals has no direction: its word is left out.
-_LEAST_NORM = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,47 +149,18 @@ def _word_finder(words: int, dim: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Sums of residuals per visual word of a photo or a region."""
+    """Sums of residuals per visual word of a photo."""
 
     words: NDArray[np.int32]  # (n,), ascending
     sums: Floats  # (n, d)
 
-    @property
-    def norm(self) -> float:
-        """Over all words."""
-        return float(np.linalg.norm(self.sums))
 
-    def directed(self) -> Residuals:
-        """The words whose sums have a direction, as ASMK takes them."""
-        kept = np.linalg.norm(self.sums, axis=1) > _LEAST_NORM
-        return Residuals(self.words[kept], self.sums[kept])
+def sum_residuals(photos: Sequence[Floats], codebook: Codebook, assign: int = 1) -> list[Residuals]:
+    """Sum the residuals of the descriptors (n, d) of photos, each of its nearest words, per word.
 
-    def unit_rows(self) -> Residuals:
-        """Those words with their sums normalised: what ASMK compares."""
-        kept = self.directed()
-        norms = np.linalg.norm(kept.sums, axis=1, keepdims=True)
-        return Residuals(kept.words, kept.sums / norms)
-
-    def dense(self, words: int) -> Floats:
-        """One row per visual word of the codebook, (words, d); 0 for missing ones."""
-        rows = np.zeros((words, self.sums.shape[1]), np.float32)
-        rows[self.words] = self.sums
-        return rows
-
-
-def sum_residuals(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Residuals:
-    """Sum the residuals of descriptors (n, d), each of its nearest `assign` words, per word.
-
-    A SolarError if the codebook is of descriptors of another length.
+    The nearest `assign` words are looked up for all photos together, which is faster. A SolarError
+    if the codebook is of descriptors of another length.
     """
-    [residuals] = sum_all_residuals([descriptors], codebook, assign)
-    return residuals
-
-
-def sum_all_residuals(
-    photos: Sequence[Floats], codebook: Codebook, assign: int = 1
-) -> list[Residuals]:
-    """Sum the residuals of several photos, whose nearest words are looked up together."""
     together = [descriptors for descriptors in photos if len(descriptors)]
     nearest = np.empty((0, assign), np.int64)
     if together:
@@ -214,27 +178,6 @@ def _of_words(descriptors: Floats, nearest: NDArray[np.int64], codebook: Codeboo
     again = np.tril(nearest[:, :, None] == nearest[:, None], -1).any(axis=2)
     of, column = np.nonzero(~again)
     fallen = nearest[of, column]
-    return _summed(fallen.astype(np.int32), descriptors[of] - codebook.words[fallen])
-
-
-def combine_regions(regions: Sequence[Residuals]) -> Residuals:
-    """The mean of the regions of one photo, each of unit length; at least one region is needed."""
-    parts = [(one, one.norm) for one in regions]
-    words = np.concatenate([one.words for one, _ in parts])
-    shares = [one.sums / (len(regions) * max(norm, 1e-12)) for one, norm in parts]
-    return _summed(words, np.concatenate(shares).astype(np.float32, copy=False))
-
-
-def vlad(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Floats:
-    """The VLAD descriptor (words · d,) of local descriptors (n, d): unit norm, 0 without any."""
-    residuals = sum_residuals(descriptors, codebook, assign)
-    return residuals.dense(len(codebook.words)).ravel() / np.float32(max(residuals.norm, 1e-12))
-
-
-def _summed(words: NDArray[np.int32], rows: Floats) -> Residuals:
-    """Add up the rows of each word."""
-    if not len(words):
-        return Residuals(words, rows)
-    order = np.argsort(words, kind="stable")
-    distinct, starts = np.unique(words[order], return_index=True)
-    return Residuals(distinct, np.add.reduceat(rows[order], starts, axis=0))
+    rows, order = (descriptors[of] - codebook.words[fallen]), np.argsort(fallen, kind="stable")
+    distinct, starts = np.unique(fallen[order], return_index=True)
+    return Residuals(distinct.astype(np.int32), np.add.reduceat(rows[order], starts, axis=0))

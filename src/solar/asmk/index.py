@@ -15,7 +15,7 @@ New photos get an inverted file of their own, and a search looks into all of the
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from solar.arrays import Floats, RowNumbers
 from solar.asmk.codebook import Codebook
 from solar.asmk.features import Described, Finder
-from solar.asmk.kernel import REGIONAL, Kernel, Postings, Signatures, aggregate, inverse_frequency
-from solar.asmk.regions import GRID, PhotoRegions, read_regions
+from solar.asmk.kernel import KERNEL, Postings, Signatures, aggregate
 from solar.errors import SolarError
 from solar.files import file_digest, regular, sync_folder
 from solar.images import Roots
@@ -54,14 +53,8 @@ KIND = "asmk"
 _PHOTOS = 8192
 
 
-def create(
-    address: str | os.PathLike[str],
-    spec: DescriptorSpec,
-    codebook: Codebook,
-    batches: Iterable[Described],
-    roots: Roots | None = None,
-) -> AsmkFolder:
-    """Make an index in a new or empty folder and fill it: whole, or not at all.
+def begin(address: str | os.PathLike[str], spec: DescriptorSpec, codebook: Codebook) -> AsmkFolder:
+    """Start an index that a run fills; one that was begun before and has no photos is begun again.
 
     The checksum of the codebook is added to `spec`.
     """
@@ -70,9 +63,8 @@ def create(
         codebook.save(folder / CODEBOOK)
         known = {**spec.settings, "codebook": file_digest(folder / CODEBOOK)}
         spec = replace(spec, settings=known)
-        view.begin(spec, KIND, roots or Roots())
+        view.begin(spec, KIND, Roots(), unfinished=True)
         view.set_version(Version())
-        AsmkWriter(folder, view, codebook.blocks).add(batches)
     return AsmkFolder(folder, spec)
 
 
@@ -82,19 +74,17 @@ class _AsmkState(FolderState):
 
     parts: tuple[Postings, ...]
 
-    def norms(self, weights: Floats | None) -> Floats:
-        norms = [np.empty(0, np.float32), *(part.norms(weights) for part in self.parts)]
+    @cached_property
+    def norms(self) -> Floats:
+        """What the scores of rows are divided by, (rows,)."""
+        norms = [np.empty(0, np.float32), *(part.norms() for part in self.parts)]
         return np.maximum(np.concatenate(norms), 1e-6)
 
-    def scores(
-        self, query: Signatures, table: Floats, weights: Floats | None, norms: Floats | None
-    ) -> Floats:
-        """The similarity of every row, (rows,), divided by norms if given; 0 for removed photos."""
-        sums = [np.empty(0, np.float32), *(p.scores(query, table, weights) for p in self.parts)]
+    def scores(self, query: Signatures, table: Floats) -> Floats:
+        """The similarity of every row, (rows,); 0 for removed photos."""
+        sums = [np.empty(0, np.float32), *(part.scores(query, table) for part in self.parts)]
         scores: Floats = np.concatenate(sums)
-        if norms is not None:
-            own = len(query) if weights is None else weights[query.words].sum()
-            scores = scores / (norms * np.float32(max(np.sqrt(own), 1e-6)))
+        scores /= self.norms * np.float32(max(np.sqrt(len(query)), 1e-6))
         scores[self.removed] = 0
         return scores
 
@@ -110,28 +100,14 @@ class AsmkFolder(FolderStorage[_AsmkState]):
         self._refuse_damaged({CODEBOOK: self.spec.settings["codebook"]})
         return Codebook.read(self.folder / CODEBOOK)
 
-    @property
-    def kernel(self) -> Kernel:
-        """How photos are compared by default: as published, for regions or for whole photos."""
-        return REGIONAL if self.spec.settings.get("regions") else Kernel()
-
     def search_signatures(
-        self, queries: Sequence[Signatures], k: int, where: Where = (), kernel: Kernel | None = None
+        self, queries: Sequence[Signatures], k: int, where: Where = ()
     ) -> list[list[Hit]]:
         """The k best photos with a score above 0 that satisfy `where`, for each query."""
-        kernel = kernel or self.kernel
-        table = kernel.table(self.spec.dim)
+        table = KERNEL.table(self.spec.dim)
         with self._metadata.snapshot(self._state) as (view, state):
             allowed = view.matching(where) if where else None
-            weights = None
-            if kernel.idf:
-                words = len(self.codebook.words)
-                rows, power = state.version.rows, kernel.idf_power
-                weights = inverse_frequency(state.parts, words, rows, power)
-            norms = state.norms(weights) if kernel.divided else None
-            ranked = [
-                _best(state.scores(query, table, weights, norms), k, allowed) for query in queries
-            ]
+            ranked = [_best(state.scores(query, table), k, allowed) for query in queries]
             paths = view.paths({row for best in ranked for row, _ in best})
         return [[Hit(paths[row], score) for row, score in best] for best in ranked]
 
@@ -139,6 +115,11 @@ class AsmkFolder(FolderStorage[_AsmkState]):
         """Add photos or replace those of the same path, all or none; returns how many."""
         with self._metadata.writing() as view:
             return self._writer(view).add(batches)
+
+    def discard(self) -> None:
+        """Delete an index that was begun and holds no photo."""
+        (self.folder / CODEBOOK).unlink(missing_ok=True)
+        super().discard()
 
     def _facts(self, state: _AsmkState, files: Mapping[str, int]) -> dict[str, Any]:
         postings = sum(files.get(part.name, 0) for part in state.version.codes)
@@ -269,14 +250,8 @@ class AsmkIndex(PhotoIndex):
 
     engine: AsmkFolder
 
-    def __init__(
-        self,
-        engine: AsmkFolder,
-        model: LocalModel | str | None = None,
-        kernel: Kernel | None = None,
-    ) -> None:
+    def __init__(self, engine: AsmkFolder, model: LocalModel | str | None = None) -> None:
         super().__init__(engine)
-        self.kernel = kernel or engine.kernel
         self._chosen = model
 
     @cached_property
@@ -305,34 +280,16 @@ class AsmkIndex(PhotoIndex):
         *,
         extra: Mapping[str, Mapping[str, Any]] | None = None,
         progress: Progress | None = None,
-        regions: Mapping[str, Sequence[Box]] | None = None,
         **_: Any,
     ) -> dict[str, str]:
-        """Find local features, and add photos; see `PhotoIndex.add_photos`.
-
-        For an index with boxes, `regions` has some by photo; photos without are one region each.
-        """
-        settings = self.spec.settings
-        made = settings.get("regions")
-        boxes = made and PhotoRegions(None if made == GRID else regions or {})
+        """Find local features, and add photos; see `PhotoIndex.add_photos`."""
+        settings, words = self.spec.settings, self.engine.codebook
+        failures = dict[str, str]()
         with self.engine.filling(), working_folder(self.engine.folder) as place:
-            finder = Finder(self.local, settings["keypoints"], settings["size"], place, boxes)
-            failures = finder.find_all(photos, None, progress)
-            found = finder.signatures(photos, failures, self.engine.codebook, extra or {})
+            finder = Finder(self.local, settings["keypoints"], settings["size"], place)
+            found = finder.signatures(photos, words, failures, extra=extra, progress=progress)
             self.engine.add_signatures(found)
         return failures
-
-    def read_boxes(self, path: str | Path, names: Collection[str]) -> dict[str, list[Box]]:
-        """Read a file of boxes; see `PhotoIndex.read_boxes`."""
-        if self.spec.settings.get("regions") != "boxes":
-            return super().read_boxes(path, names)
-        found = read_regions(path)
-        if found.boxes is None:
-            raise SolarError(
-                "The index was built with boxes, not with a grid: give a file of boxes."
-            )
-        found.refuse_unknown(names)
-        return {name: list(boxes) for name, boxes in found.boxes.items()}
 
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
         """The visual words of a query; arguments and errors as those of `search`."""
@@ -342,13 +299,13 @@ class AsmkIndex(PhotoIndex):
         descriptors = np.concatenate([features.descriptors for features in found])
         if not len(descriptors):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")
-        return aggregate(descriptors, self.engine.codebook, self.kernel.assign)
+        return aggregate(descriptors, self.engine.codebook, KERNEL.assign)
 
     encode = signatures
 
     def nearest(self, asked: Sequence[Signatures], count: int, where: Where) -> list[list[Hit]]:
         """Photos that share visual words with these; see `PhotoIndex.nearest`."""
-        return self.engine.search_signatures(asked, count, where, self.kernel)
+        return self.engine.search_signatures(asked, count, where)
 
     def _source(self, part: Any) -> Source:
         """The query itself, or the file of an indexed photo."""

@@ -13,14 +13,11 @@ The similarity of two photos is a sum over the words that they share:
 where the selectivity s(u) = uᵅ above a threshold, and 0 below, lets only good agreement count, and
 S(X, X) is the number of words of X before the division. Descriptors of a query fall on several of
 the nearest words. `Postings` is the inverted file: for every word the photos that have it.
-
-Of a photo in regions (`solar.asmk.codebook`) the signs are those of the mean of its regions, and S
-is the sum alone, not divided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -29,13 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.arrays import Floats
-from solar.asmk.codebook import (
-    Codebook,
-    Residuals,
-    combine_regions,
-    sum_all_residuals,
-    sum_residuals,
-)
+from solar.asmk.codebook import Codebook, Residuals, sum_residuals
 from solar.errors import SolarError
 
 Words: TypeAlias = NDArray[np.int32]
@@ -43,6 +34,8 @@ Bits: TypeAlias = NDArray[np.uint64]
 
 # Postings that are compared at once: 40 MB of working memory.
 _AT_ONCE = 1 << 20
+# A shorter sum of residuals has no direction: its word is left out.
+_LEAST_NORM = 1e-6
 
 
 @dataclass(frozen=True)
@@ -51,11 +44,7 @@ class Kernel:
 
     alpha: float = 3.0  # exponent of the selectivity
     threshold: float = 0.0  # words whose signatures agree less than this (−1 to 1) do not count
-    inclusive: bool = False  # words that agree exactly as much as the threshold count, too
     assign: int = 5  # on how many words each descriptor of a query falls
-    idf: bool = False  # weigh words by the logarithm of how rare they are …
-    idf_power: float = 1.0  # … to this power
-    divided: bool = True  # divide by the norms; regional photos are compared without
 
     def __post_init__(self) -> None:
         if self.alpha <= 0 or not -1 <= self.threshold < 1 or self.assign < 1:
@@ -64,19 +53,15 @@ class Kernel:
                 "visual word per descriptor of a query."
             )
 
-    def selectivity(self, agreement: NDArray[Any]) -> NDArray[Any]:
-        """What words whose sums agree this much (-1 to 1) add to the similarity."""
-        counts = agreement >= self.threshold if self.inclusive else agreement > self.threshold
-        return np.where(counts, np.sign(agreement) * np.abs(agreement) ** self.alpha, 0)
-
     def table(self, dim: int) -> Floats:
         """The selectivity of two signatures that differ in 0, 1, … dim bits: (dim + 1,)."""
         agreement = (dim - 2 * np.arange(dim + 1)) / dim
-        return self.selectivity(agreement).astype(np.float32)
+        selected = np.sign(agreement) * np.abs(agreement) ** self.alpha
+        return np.where(agreement > self.threshold, selected, 0).astype(np.float32)
 
 
-REGIONAL = Kernel(assign=1, divided=False)
-"""As published for photos in regions: a query's descriptors fall on one word, no division."""
+KERNEL = Kernel()
+"""As published."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,38 +81,18 @@ class Signatures:
 
 
 def aggregate(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Signatures:
-    """The signs of `sum_residuals`."""
-    return binarise(sum_residuals(descriptors, codebook, assign))
-
-
-def aggregate_all(photos: Sequence[Floats], codebook: Codebook) -> list[Signatures]:
-    """`aggregate` for several photos: faster, because one look-up reads the codebook once."""
-    return [binarise(residuals) for residuals in sum_all_residuals(photos, codebook)]
-
-
-def aggregate_regions(regions: Sequence[Floats], codebook: Codebook) -> Signatures:
-    """`aggregate` for a photo in regions: the descriptors (n, d) of each, the whole photo first."""
-    return binarise(combine_regions([sum_residuals(one, codebook) for one in regions]))
+    """The signs of `sum_residuals` of one photo."""
+    [residuals] = sum_residuals([descriptors], codebook, assign)
+    return binarise(residuals)
 
 
 def binarise(residuals: Residuals) -> Signatures:
     """Keep the signs of sums of residuals, and leave out words whose sums are 0."""
-    kept = residuals.directed()
-    count, dim = kept.sums.shape
-    packed = np.zeros((count, 8 * -(-dim // 64)), np.uint8)
-    packed[:, : -(-dim // 8)] = np.packbits(kept.sums > 0, axis=1, bitorder="little")
-    return Signatures(kept.words, packed.view("<u8").astype(np.uint64, copy=False))
-
-
-def similarity(query: Residuals, photo: Residuals, kernel: Kernel) -> float:
-    """ASMK, without signs: the similarity of two photos, as published -1 if one has no words."""
-    a, b = query.unit_rows(), photo.unit_rows()
-    if not len(a.words) or not len(b.words):
-        return -1.0
-    _, left, right = np.intersect1d(a.words, b.words, assume_unique=True, return_indices=True)
-    agreement = np.einsum("nd,nd->n", a.sums[left], b.sums[right])
-    total = float(kernel.selectivity(agreement).sum())
-    return total / float(np.sqrt(len(a.words) * len(b.words))) if kernel.divided else total
+    kept = np.linalg.norm(residuals.sums, axis=1) > _LEAST_NORM
+    sums = residuals.sums[kept]
+    packed = np.zeros((len(sums), 8 * -(-sums.shape[1] // 64)), np.uint8)
+    packed[:, : -(-sums.shape[1] // 8)] = np.packbits(sums > 0, axis=1, bitorder="little")
+    return Signatures(residuals.words[kept], packed.view("<u8").astype(np.uint64, copy=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,14 +140,11 @@ class Postings:
         """How many photos have each of the words."""
         return np.diff(self.starts)
 
-    def norms(self, weights: Floats | None = None) -> Floats:
-        """What photos' scores are divided by, (n,); weights are those of all words."""
-        if weights is None:
-            return np.sqrt(self.counts).astype(np.float32)
-        each = np.repeat(weights[self.words], self.lengths)
-        return np.sqrt(np.bincount(self.photos, each, len(self.counts))).astype(np.float32)
+    def norms(self) -> Floats:
+        """What photos' scores are divided by, (n,)."""
+        return np.sqrt(self.counts).astype(np.float32)
 
-    def scores(self, query: Signatures, table: Floats, weights: Floats | None = None) -> Floats:
+    def scores(self, query: Signatures, table: Floats) -> Floats:
         """Sums over shared words, (n,), not divided by norms; `table` is that of the kernel."""
         found, asked, places = np.intersect1d(
             query.words, self.words, assume_unique=True, return_indices=True
@@ -198,10 +160,7 @@ class Postings:
             before = np.cumsum(lengths[part]) - lengths[part]
             at = np.arange(len(of)) + np.repeat(starts[part] - before, lengths[part])
             apart = _ones(self.bits[at] ^ query.bits[asked[of]])
-            similar = table[apart]
-            if weights is not None:
-                similar = similar * weights[found[of]]
-            total += np.bincount(self.photos[at], similar, len(total))
+            total += np.bincount(self.photos[at], table[apart], len(total))
         return total.astype(np.float32)
 
     def write(self, file: BinaryIO) -> None:
@@ -220,18 +179,6 @@ class Postings:
         except ValueError as error:
             raise SolarError(f"{path} is damaged: restore it or build the index again.") from error
         return cls(words, starts, photos, bits, counts)
-
-
-def inverse_frequency(
-    parts: Iterable[Postings], words: int, photos: int, power: float = 1.0
-) -> Floats:
-    """IDF weight of every word, (words,). The published code squares the logarithm: `power` 2."""
-    having = np.zeros(words, np.int64)
-    for part in parts:
-        having[part.words] += part.lengths
-    ratio = max(photos, 1) / np.maximum(having, 1).astype(np.float32)
-    weights: Floats = np.maximum(np.log(ratio), np.float32(0)) ** np.float32(power)
-    return weights
 
 
 def _next_array(file: BinaryIO) -> Any:

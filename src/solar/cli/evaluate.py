@@ -25,7 +25,7 @@ EXAMPLE = "Example: solar evaluate photos/ --distractors other-photos/"
 SETTINGS: dict[str, tuple[str, ...]] = {
     "Photos and embeddings": (
         *("root", "ground_truth", "features", "distractors", "cache"),
-        *("method", "local_features", "codebook", "regions"),
+        *("method", "local_features", "codebook"),
     ),
     "How to measure": (
         *("published", "size", "scales", "average", "precision", "device", "backend", "compress"),

@@ -35,7 +35,7 @@ Metadata = Annotated[
 
 
 # Parameters of `build` for either method alone.
-_ASMK = ("features", "words", "codebook", "train_on", "regions")
+_ASMK = ("features", "words", "codebook", "train_on")
 _GLOBAL = (
     *("model", "size", "scales", "fast", "ignore_orientation", "compress", "device", "backend"),
     *("max_pixels", "keypoints", "decoders", "batch", "scheduler", "workers"),
@@ -79,7 +79,6 @@ def build(
     words: Annotated[int | None, typer.Option(min=1)] = None,
     codebook: options.Codebook = None,
     train_on: Path | None = None,
-    regions: options.Regions = None,
 ) -> None:
     """Build an index of photos; run it again to resume.
 
@@ -114,7 +113,7 @@ def build(
             from solar.asmk import build as asmk_build
             from solar.asmk.build import AsmkSettings
 
-            asked = AsmkSettings(features, words, codebook, train_on, regions=regions)
+            asked = AsmkSettings(features, words, codebook, train_on)
             built = asmk_build.build(sources, output, asked, **known)
         else:
             if option := options.first_given(context, _ASMK):
@@ -167,7 +166,6 @@ def add(
     follow: options.Follow = True,
     report: options.Report = None,
     metadata: Metadata = None,
-    regions: options.Regions = None,
 ) -> None:
     """Add photos, or replace changed ones.
 
@@ -189,7 +187,7 @@ def add(
             metadata=metadata,
             progress=shown,
             follow=follow,
-            describing={"device": device, "max_pixels": max_pixels, "regions": regions},
+            describing={"device": device, "max_pixels": max_pixels},
         )
     _report(built, index, report)
 

@@ -218,13 +218,6 @@ Codebook = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="For ASMK: reuse the visual words of this index or file."),
 ]
-Regions = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE|grid",
-        help="For ASMK: a CSV or JSON of boxes in the photos, or grid (see docs/asmk.md).",
-    ),
-]
 
 # How photos are compared.
 _K = "Number of nearest photos: results of a search, or neighbours of each photo."
@@ -263,7 +256,6 @@ _SHARED: dict[str, Any] = {
     "features": Embeddings,
     "local_features": LocalFeatures,
     "method": Method,
-    "regions": Regions,
     "root": Root,
     "scales": Scales,
     "size": Size,

@@ -34,7 +34,7 @@ class StepBars:
     """A bar for each step, with the time left; itself a `solar.describe.progress.Progress`.
 
     Attributes:
-        done: The amount done since the start, of all steps together.
+        done: How many photos were described since the start.
     """
 
     def __init__(self, bars: Progress) -> None:
@@ -53,7 +53,7 @@ class StepBars:
             self._tasks[step] = self._bars.add_task(printable(step), unit=unit)
         self._last, task = step, self._tasks[step]
         before = self._bars.tasks[task].completed
-        self.done += done - int(before) if done > before else 0
+        self.done += int(done - before) if step == "Describing" and done > before else 0
         self._bars.update(task, completed=done, total=total)
 
     def named(self, step: str) -> Callable[[str, int, int], None]:

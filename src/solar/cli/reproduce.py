@@ -15,7 +15,7 @@ EXAMPLE = "Example: solar reproduce table2 --root data/ --dry-run"
 
 _SETTINGS = {
     "How to measure": (
-        *("root", "distractors", "codebook", "regions", "published", "size", "scales"),
+        *("root", "distractors", "codebook", "published", "size", "scales"),
         *("device", "backend", "compress"),
     )
 }

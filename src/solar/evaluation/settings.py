@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Features: TypeAlias = "str | Path | AnyFloats"
 """Embeddings: an array, an index, or a file that `read_vectors` takes."""
 
-_OF_ASMK = ("local_features", "codebook", "regions")
+_OF_ASMK = ("local_features", "codebook")
 _OF_PROTOCOLS = (
     *("database", "queries", "positions", "radius", "frames", "answerable", "depth"),
     "predictions",
@@ -55,8 +55,6 @@ class EvaluationSettings:
         local_features: For ASMK: what `solar.match` takes as a model; default: rootsift.
         codebook: For ASMK: an index or a file whose visual words to use; default: learned from the
             set.
-        regions: For ASMK: `grid`, or a file of boxes in the photos of the database, where
-            distractors are called `distractors:NAME`.
         protocol: vpr (place recognition), ilias, gldv2-retrieval or gldv2-recognition.
         database: Photos or an index to search in, below the folder; default: database (vpr), index
             or train (gldv2).
@@ -86,7 +84,6 @@ class EvaluationSettings:
     method: Literal["global", "asmk"] = "global"
     local_features: str | Path | None = None
     codebook: str | Path | None = None
-    regions: str | Path | None = None
     protocol: str | None = None
     database: str | Path | None = None
     queries: str | Path | None = None

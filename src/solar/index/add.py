@@ -38,19 +38,14 @@ def add(
     What is below a root of the index is called by that; other folders become further roots. Photos
     that the index has, also under another name, are not described again. With `new`, those whose
     name is in the index already are left out. `leave_out` says which new photos are skipped and
-    why: `solar.near_duplicates.copy_lookup.without_copies` skips copies. `describing` may have
-    `regions`, a file of boxes in the photos, for an ASMK* index that was built with one. Other
-    arguments are as for `solar.index.build.build_index`.
+    why: `solar.near_duplicates.copy_lookup.without_copies` skips copies. Other arguments are as for
+    `solar.index.build.build_index`.
     """
     index = Index.open(address, **options)
     extra = read_metadata(metadata) if metadata else {}
-    how = dict(describing or {})
-    regions = how.pop("regions", None)
+    how = describing or {}
     photos = collect(sources, index.roots, follow=follow)
     known = index.engine.stamps()
-    if regions is not None:  # a file may name photos of the whole collection
-        every = {*photos.names, *photos.skipped, *known}
-        how["regions"] = index.read_boxes(regions, every)
     retry = how.get("max_pixels") is not None
     changes = plan(index, photos, known, complete=False, retry=retry)
     if new:
@@ -59,7 +54,7 @@ def add(
             changed=(),
             copied={n: like for n, like in changes.copied.items() if n not in known},
         )
-    changes = _with_facts(index, photos, changes, {*extra, *how.get("regions", ())})
+    changes = _with_facts(index, photos, changes, extra)
     copies: dict[str, str] = {}
     if leave_out is not None:
         changes, copies = leave_out(index, photos, changes)

@@ -2,11 +2,11 @@
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from solar.describe.network import network_of
 from solar.errors import SolarError
@@ -25,6 +25,9 @@ from solar.weights import DEFAULT
 if TYPE_CHECKING:
     from solar.describe.progress import Progress
     from solar.models import RetrievalNet
+
+
+AnIndex = TypeVar("AnIndex", bound=PhotoIndex)
 
 
 @dataclass(frozen=True)
@@ -93,19 +96,41 @@ def build_index(
     `follow` follows links to folders. `describing` says how to describe and to work, and `options`
     are for the engine, such as `compress`.
     """
-    refuse_taken(address)
     if is_folder(address):
         refuse_compression(options.get("compress", "none"))
+    settings = {name: value for name, value in (describing or {}).items() if value is not None}
+
+    def begin(photos: Photos) -> tuple[Index, dict[str, Any]]:
+        return _begun(address, photos, model, options, **settings)
+
+    retry = settings.get("max_pixels") is not None
+    known: dict[str, Any] = {"metadata": metadata, "progress": progress, "follow": follow}
+    return built(sources, address, begin, retry=retry, **known)
+
+
+def built(
+    sources: Sequence[str | Path],
+    address: Address,
+    begin: Callable[[Photos], tuple[AnIndex, dict[str, Any]]],
+    *,
+    metadata: str | Path | None = None,
+    progress: "Progress | None" = None,
+    follow: bool = True,
+    retry: bool = False,
+) -> BuiltIndex:
+    """Make an index of any kind; `begin` opens it for photos, and says how to describe these.
+
+    Other arguments are those of `build_index`, and `retry` that of `plan`.
+    """
+    refuse_taken(address)
     extra = read_metadata(metadata) if metadata else {}
     photos = collect(sources, follow=follow)
-    settings = {name: value for name, value in (describing or {}).items() if value is not None}
-    known: dict[str, Any] = {"model": model, "extra": extra, "progress": progress}
-    index = fill(address, photos, options=options, **known, **settings)
+    index, how = begin(photos)
+    _fill(index, photos, extra=extra, progress=progress, retry=retry, **how)
     confirm(index.place, photos.roots)
-    skipped = {**photos.skipped, **index.skipped}
-    built = BuiltIndex(index, len(index), skipped)
-    warn_of_unknown(metadata, extra, built)
-    return built
+    found = BuiltIndex(index, len(index), {**photos.skipped, **index.skipped})
+    warn_of_unknown(metadata, extra, found)
+    return found
 
 
 def fill(
@@ -113,18 +138,29 @@ def fill(
     photos: Photos,
     *,
     model: "RetrievalNet | str | Path | None" = None,
-    extra: Mapping[str, Mapping[str, Any]] | None = None,
     progress: "Progress | None" = None,
-    options: Mapping[str, Any] | None = None,
     empty: bool = False,
     **describing: Any,
 ) -> Index:
     """Make an index of photos, or bring one that is there up to date with them.
 
-    Other arguments are those of `build`; `options` are for the engine. A SolarError if there is an
-    index that was made otherwise, or no photo could be described, unless it may be `empty`. Where
-    the photos are is not confirmed (`solar.images.known_roots`): their roots may be anyone's.
+    Other arguments are those of `build`. A SolarError if there is an index that was made otherwise,
+    or no photo could be described, unless it may be `empty`. Where the photos are is not confirmed
+    (`solar.images.known_roots`): their roots may be anyone's.
     """
+    index, how = _begun(address, photos, model, {}, **describing)
+    retry = describing.get("max_pixels") is not None
+    return _fill(index, photos, progress=progress, empty=empty, retry=retry, **how)
+
+
+def _begun(
+    address: Address,
+    photos: Photos,
+    model: "RetrievalNet | str | Path | None",
+    options: Mapping[str, Any],
+    **describing: Any,
+) -> tuple[Index, dict[str, Any]]:
+    """An index of embeddings, new or as it is, and how to describe photos for it."""
     from solar.index.describing import Describing
 
     if isinstance(model, str | Path) and Path(model).is_file():
@@ -135,7 +171,7 @@ def fill(
     if engines.finished(address):
         engine = engines.open_index(address)
     else:
-        engine = engines.begin(address, how.spec, photos.roots, **(options or {}))
+        engine = engines.begin(address, how.spec, photos.roots, **options)
     index = Index(engine, net.net if net.loaded else None)
     try:
         index.refuse_other(how.spec)
@@ -145,17 +181,23 @@ def fill(
         raise SolarError(
             f"{address} {otherwise}: use the same again to continue, or delete it to start over."
         ) from error
-    retry = describing.get("max_pixels") is not None
-    changes = plan(index, photos, engine.stamps(), retry=retry)
-    made = apply(index, photos, changes, complete=True, extra=extra, progress=progress, how=how)
+    return index, {"how": how}
+
+
+def _fill(
+    index: AnIndex, photos: Photos, *, empty: bool = False, retry: bool = False, **how: Any
+) -> AnIndex:
+    """Bring an index up to date with photos; a SolarError if it is `empty` then, unless allowed."""
+    changes = plan(index, photos, index.engine.stamps(), retry=retry)
+    made = apply(index, photos, changes, complete=True, **how)
     if not len(index) and not empty:
         why = next(iter(made.skipped.values()), "there is none")
-        engine.discard()
+        index.engine.discard()
         raise SolarError(
-            f"No photo of {photos.roots or address} could be described: {why.rstrip('.')}."
+            f"No photo of {photos.roots or index.place} could be described: {why.rstrip('.')}."
         )
-    if engine.unfinished:
-        engine.finish()
+    if index.engine.unfinished:
+        index.engine.finish()
     return index
 
 

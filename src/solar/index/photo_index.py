@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solar.errors import SolarError
@@ -207,17 +206,6 @@ class PhotoIndex(Searchable):
         Returns:
             Names of photos that could not be described, and why.
         """
-
-    def read_boxes(self, path: str | Path, names: Collection[str]) -> dict[str, list[Box]]:
-        """Read a file of boxes in these photos, for an index that was built with one.
-
-        Raises:
-            SolarError: The index takes no boxes, or the file is damaged or names other photos.
-        """
-        raise SolarError(
-            "`regions=` needs an ASMK index that was built with a file of boxes: build one "
-            "with `solar index build --method asmk --regions FILE`."
-        )
 
     # Queries
 

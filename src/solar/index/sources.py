@@ -5,29 +5,19 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Vectors
 from solar.errors import SolarError
-from solar.images.exif import ExifFacts, exif_facts
 from solar.storage.types import Photo
 
 BATCH = 4096
 
 _WORKING = ".extracting"
-
-
-def detail(
-    name: str, width: int, height: int, file: Path | bytes | None, extra: Mapping[str, Any]
-) -> Photo:
-    """A photo with the time, position and camera that its file gives, unless `extra` does."""
-    facts = exif_facts(file) if file is not None else ExifFacts()
-    return Photo(name, width, height, **{**facts._asdict(), **extra})
 
 
 def batches(
@@ -48,12 +38,14 @@ def batches(
 
 @contextlib.contextmanager
 def working_folder(address: object) -> Iterator[Path]:
-    """A folder beside an index or a file, for unfinished work.
-
-    After an error that folder stays, so that the next run continues.
-    """
-    _, scheme, rest = str(address).partition("://")
-    name = re.sub(r"[^\w.-]+", "-", rest.partition("?")[0]) if scheme else str(address).rstrip("/")
-    place = Path(f"{name}{_WORKING}")
+    """The `working_place`, which stays after an error, so that the next run continues."""
+    place = working_place(address)
     yield place
     shutil.rmtree(place, ignore_errors=True)
+
+
+def working_place(address: object) -> Path:
+    """Where unfinished work on an index or a file is: a folder beside it."""
+    _, scheme, rest = str(address).partition("://")
+    name = re.sub(r"[^\w.-]+", "-", rest.partition("?")[0]) if scheme else str(address).rstrip("/")
+    return Path(f"{name}{_WORKING}")

@@ -280,13 +280,13 @@ def refuse_place(folder: Path) -> None:
 
 @contextlib.contextmanager
 def creating(folder: Path) -> Iterator[View]:
-    """Fill a new or empty folder with an index: whole, or not at all.
+    """Make an index in a folder that is new, empty, or has one without photos: whole, or not.
 
     A SolarError if it is an index, holds other files, or cannot be written.
     """
     refuse_place(folder)
     make_folder(folder, FILE)
     with Metadata(folder).writing(create=True) as view:
-        if view.facts() is not None:
+        if view.facts() is not None and (not view.unfinished() or view.version().photos):
             raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
         yield view

@@ -9,12 +9,11 @@ import numpy as np
 
 from solar.arrays import Ints
 from solar.asmk import index as asmk_index
-from solar.asmk.build import KEYPOINTS, SIZE, learn_words, read_codebook
+from solar.asmk.build import KEYPOINTS, SIZE, read_codebook
 from solar.asmk.codebook import Codebook
 from solar.asmk.features import Finder
 from solar.asmk.index import AsmkFolder
-from solar.asmk.kernel import REGIONAL, Kernel, Signatures, aggregate
-from solar.asmk.regions import PhotoRegions, read_regions
+from solar.asmk.kernel import KERNEL, Signatures, aggregate
 from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.errors import SolarError
 from solar.evaluation.labelled import label_groups, measure_labels
@@ -50,13 +49,11 @@ def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
         database, labels = labelled_photos(Path(what), settings.root)
         queries = database
     model = local_model(settings.local_features)
-    regions = _regions(what, database, settings)
-    place = Path(settings.cache, "local")
-    finder = Finder(model, KEYPOINTS, settings.size or SIZE, place, regions)
+    finder = Finder(model, KEYPOINTS, settings.size or SIZE, Path(settings.cache, "local"))
     if settings.codebook is not None:
         codebook, whose = read_codebook(settings.codebook, model), "of other photos"
     else:
-        codebook, whose = learn_words(database, finder), "learnt from the set itself"
+        codebook, whose = finder.learn(database), "learnt from the set itself"
     with tempfile.TemporaryDirectory(prefix="solar-asmk-") as folder:
         index = _indexed(database, finder, codebook, settings, Path(folder, "index"))
         if truth is not None:
@@ -71,8 +68,7 @@ def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
         else:
             found = _labelled(database, labels, index, finder, settings.average)
         size = int(index.engine.info()["bytes_a_photo"])
-    kind = "ASMK*" if regions is None else f"R-ASMK* ({regions.kind})"
-    how = f"{kind} with {local_name(model)}, {len(codebook.words):,} visual words {whose}"
+    how = f"ASMK* with {local_name(model)}, {len(codebook.words):,} visual words {whose}"
     kept = f"{size:,} bytes per photo, longest side {finder.size} px"
     average = AP_CONVENTIONS[settings.average]
     return replace(found, convention=f"{how}, {kept}; AP: {average}.", failures=index.failures)
@@ -109,14 +105,13 @@ def _indexed(
         others = find_photos(settings.distractors)
         names = (f"{_DISTRACTORS}{name}" for name in others.names)
         photos = Photos((*photos.names, *names), (*photos.places, *others.places))
-    failures = finder.find_all(photos, None, settings.progress)
+    spec = DescriptorSpec(codebook.dim, local_name(finder.model), settings={"method": "asmk"})
+    engine, failures = asmk_index.begin(folder, spec, codebook), dict[str, str]()
+    progress = settings.progress
+    engine.add_signatures(finder.signatures(photos, codebook, failures, progress=progress))
     described = [name for name in photos.names if name not in failures]
     if not described:
         raise SolarError(f"No photo could be described: {next(iter(failures.values()), 'none')}")
-    known = {"method": "asmk", "regions": finder.regions.kind if finder.regions else ""}
-    spec = DescriptorSpec(codebook.dim, local_name(finder.model), settings=known)
-    batches = finder.signatures(photos, failures, codebook, {})
-    engine = asmk_index.create(folder, spec, codebook, batches)
     return _RankedSet(engine, codebook, {name: n for n, name in enumerate(described)}, failures)
 
 
@@ -148,23 +143,7 @@ def _asked(
         )
     else:
         features = finder.features(name, photo)
-    kernel = REGIONAL if finder.regions else Kernel()
-    return aggregate(features.descriptors, codebook, kernel.assign)
-
-
-def _regions(
-    what: str | Path, database: Photos, settings: EvaluationSettings
-) -> PhotoRegions | None:
-    """The regions of the photos; a file may have those of several sets."""
-    if settings.regions is None:
-        return None
-    regions = read_regions(settings.regions)
-    if regions.boxes is not None and not {*regions.boxes} & {*database.names}:
-        raise SolarError(
-            f"{regions.source} has no region of a photo of {what}: its photos are called "
-            f"{database.names[0]} and so on."
-        )
-    return regions
+    return aggregate(features.descriptors, codebook, KERNEL.assign)
 
 
 def _refuse(settings: EvaluationSettings) -> None:

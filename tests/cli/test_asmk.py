@@ -48,7 +48,6 @@ def test_info_and_verify(home: Path) -> None:
         ),
         (("index", "copy", "@photos.asmk", "@copy"), "no vectors"),
         (("index", "map", "@photos.asmk", "-o", "@map.png"), "no vectors"),
-        (("serve", "@photos.asmk", "--port", "0", "--writable"), "leave out --writable"),
         (("index", "build", "@photos", "-o", "@x", "--words", "9"), "--words needs --method asmk"),
         (
             ("index", "build", "@photos", "-o", "@x", "--method", "asmk", "--model", "solar-r18"),

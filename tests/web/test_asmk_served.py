@@ -1,5 +1,7 @@
 """An index of local features (ASMK) in the web app: all but what takes vectors."""
 
+import io
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,9 +9,9 @@ from fastapi.testclient import TestClient
 from support.running import solar
 from support.web_browser import Visit, finished
 from support.web_server import served
-from support.web_visits import PHOTOS, Home, Open, names, numbers, search, upload
+from support.web_visits import PHOTOS, Home, Open, finished_job, names, numbers, search, upload
 
-from solar.errors import SolarError
+from solar.demo import toy
 from solar.index import Index
 from solar.web import WebSettings, create_app
 
@@ -116,13 +118,17 @@ def test_expansion_is_refused_where_there_are_no_embeddings(home: Home, words: P
             assert "alpha need embeddings" in answer.json()["error"]
 
 
-def test_photos_are_not_added_to_it_in_the_page(words: Path, home: Home) -> None:
-    with Index.open(words) as index:
-        settings = WebSettings(name="words", photos=home / "photos", writable=True)
-        with pytest.raises(
-            SolarError, match="leave out `writable=True`, and use `solar index add`"
-        ):
-            create_app(index, settings=settings)
+def test_photos_are_added_to_it(open_app: Open, words: Path, home: Home, tmp_path: Path) -> None:
+    shutil.copytree(words, tmp_path / "words.asmk")
+    shutil.copytree(home / "photos", tmp_path / "photos")
+    client = open_app(index=tmp_path / "words.asmk", photos=tmp_path / "photos", writable=True)
+    new = io.BytesIO()
+    toy.landmark(77, 0, size=(320, 240)).save(new, "PNG")
+    sent = {"photos": ("new.png", new.getvalue())}
+    job = finished_job(client, client.post("/api/v1/photos", files=sent).json()["job"])
+    assert (len(job["added"]), job["failed"]) == (1, [])
+    found = search(client, upload(client, new.getvalue()))
+    assert names(found)[0] == "uploads/new.png"
 
 
 @pytest.mark.parametrize("width", [1280, 390])

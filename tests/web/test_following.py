@@ -77,13 +77,13 @@ def test_photos_that_visitors_add_are_no_reason_to_read_all(
     from support.web_visits import finished_job
 
     service, read = writable.app.state.service, []
-    index, add_rows = service.collection.index, service.collection.index.add
+    engine, fill = service.collection.index.engine, service.collection.index.engine.fill
 
-    def add_and_follow(*given: Any) -> None:
-        add_rows(*given)
+    def fill_and_follow(*given: Any) -> None:
+        fill(*given)
         service.follower.follow()  # as the request of another visitor does, right now
 
-    monkeypatch.setattr(index, "add", add_and_follow)
+    monkeypatch.setattr(engine, "fill", fill_and_follow)
     monkeypatch.setattr(service.collection, "update", lambda *_: read.append(1))
     answer = writable.post("/api/v1/photos", files={"photos": ("a.jpg", photo(1))})
     assert len(finished_job(writable, answer.json()["job"])["added"]) == 1

@@ -47,8 +47,7 @@ def create_app(
         An ASGI app; `app.state.service` is the service behind it.
 
     Raises:
-        SolarError: The app is writable, but there is no folder to add photos to, or the index is
-            an ASMK index.
+        SolarError: The app is writable, but there is no folder to add photos to.
     """
     return create_site([(index, settings or WebSettings())], models)
 
@@ -82,8 +81,7 @@ def create_site(
         yield
         for task in tasks:
             task.cancel()
-        jobs = [job for service in services for job in (service.adder, service.updater)]
-        await asyncio.gather(*(job.close() for job in jobs))
+        await asyncio.gather(*(service.jobs.close() for service in services))
         await asyncio.to_thread(resources.close)
 
     def ready() -> bool:

@@ -22,6 +22,7 @@ from solar.web.api import schemas
 from solar.web.api.adding import Adder
 from solar.web.api.filtering import Browser, BrowseRequest, Facets, photo_filter, sorted_hits
 from solar.web.api.inspection import Attention, Explainer, Explorer, Matching
+from solar.web.api.jobs import Jobs
 from solar.web.api.reports import Albums, Reviewer
 from solar.web.api.searching import Searcher, StageResult
 from solar.web.api.updating import Follower, Updater, without_places
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 _POINTS = 20_000
 _FACTS = ("width", "height", "taken", "position", "camera", "tags")
 _PICTURES_WAITING = 512
-_JOBS = 200  # the latest, whose progress visitors can see
 _GUESSES = 1 / 6, 10  # wrong tokens per second, and at once
 
 
@@ -97,11 +97,6 @@ class Service:
         resources: Resources,
     ) -> None:
         self._vectors = index.has_vectors
-        if settings.writable and not self._vectors:
-            raise SolarError(
-                f"{settings.name} is an ASMK index, to which photos cannot be added in the web "
-                "app: leave out `writable=True`, and use `solar index add`."
-            )
         self.settings = settings
         self.keys = Keys(settings.token, guesses=resources.guesses, realm=settings.home)
         self.metrics, self.uploads = resources.metrics, resources.uploads
@@ -127,12 +122,9 @@ class Service:
         known = self._named_addresses, self.collection.__len__
         self.reviewer = Reviewer(settings.duplicates, *known)
         self.albums = Albums(settings.groups, *known)
-        self.jobs: Cache[str, schemas.Job] = Cache(_JOBS, lambda _: 1)
+        self.jobs = Jobs(self.told)
         self._changes = 0
-        self.adder = Adder(
-            *(self.collection, self.model(None), settings, self.network, self.slow, self.jobs),
-            changing=self.changing,
-        )
+        self.adder = Adder(self.collection, settings, self.slow, self.jobs, self.changing)
         self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget_places)
         self.follower = Follower(
             self.collection,

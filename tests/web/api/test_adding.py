@@ -19,10 +19,10 @@ from solar.index import Index
 from solar.index.build import build
 from solar.index.sync import relocate, sync
 from solar.storage.catalogue import Metadata
+from solar.storage.catalogued_folder import being_filled
 from solar.web import WebSettings, create_app
 from solar.web.api import adding
 from solar.web.api.adding import file_name
-from solar.web.problems import BusyError
 
 
 @pytest.fixture
@@ -177,24 +177,11 @@ def test_photos_go_below_the_first_root_that_can_be_written(
     assert (tmp_path / "b" / "uploads" / "mine.jpg").read_bytes() == photo(7)
 
 
-def test_another_writer_is_waited_for(
-    writable: TestClient, copy: Path, new: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_writer_is_waited_for(writable: TestClient, copy: Path, new: bytes) -> None:
     held = Metadata(copy / "model.solar").writing()
     held.__enter__()
-    index = writable.app.state.service.collection.index
-    tried: list[int] = []
-    original = index.add
-
-    def attempt(*given: object) -> int:
-        tried.append(1)
-        if len(tried) == 2:
-            held.__exit__(None, None, None)
-        return original(*given)
-
-    monkeypatch.setattr(index, "add", attempt)
+    threading.Timer(0.3, held.__exit__, (None, None, None)).start()
     assert add(writable, ("house.png", new))["failed"] == []
-    assert len(tried) == 2
 
 
 def test_nothing_is_added_where_that_is_off(client: TestClient, new: bytes) -> None:
@@ -247,15 +234,14 @@ def test_a_mistake_of_ours_fails_photos_and_no_job(
 
 
 def test_photos_that_a_locked_index_does_not_take_are_not_left_behind(
-    writable: TestClient, copy: Path, monkeypatch: pytest.MonkeyPatch
+    writable: TestClient, copy: Path
 ) -> None:
-    monkeypatch.setattr("solar.web.api.updating._ATTEMPTS", 1)
     (copy / "photos" / "uploads").mkdir()
     (copy / "photos" / "uploads" / "b.jpg").write_bytes(photo(2))  # somebody else's
-    with Metadata(copy / "model.solar").writing():
+    with being_filled(copy / "model.solar"):
         job = add(writable, ("a.jpg", photo(1)), ("b.jpg", photo(2)))
     assert [one["name"] for one in job["failed"]] == ["a.jpg", "b.jpg"]
-    assert all("Another process" in one["error"] for one in job["failed"])
+    assert all("Another run" in one["error"] for one in job["failed"])
     assert str(copy) not in job["failed"][0]["error"]
     assert uploaded(copy) == {"b.jpg"}
 
@@ -277,9 +263,8 @@ def test_a_server_goes_on_with_what_the_one_before_it_took(home: Home, copy: Pat
     settings = WebSettings(photos=copy / "photos", writable=True, rate=0.0)
     with Index.open(copy / "model.solar") as index:
         with TestClient(create_app(index, settings=settings), base_url=ADDRESS) as client:
-            held = threading.Event()
-            client.get("/api/v1/info")  # all is loaded
-            client.portal.start_task_soon(client.app.state.service.network.alone, held.wait)
+            held, jobs = threading.Event(), client.app.state.service.jobs
+            jobs.start(lambda *_: held.wait())  # another job, which the photos wait for
             sent = [("photos", (f"{seed}.jpg", photo(seed))) for seed in range(3)]
             identity = client.post("/api/v1/photos", files=sent).json()["job"]
             threading.Timer(0.5, held.set).start()  # when the server has begun to stop
@@ -308,20 +293,3 @@ def test_nobody_takes_up_photos_of_another_server_or_index(
         assert other.get("/api/v1/jobs/one").status_code == 404
         assert other.get("/api/v1/jobs/two").status_code == 404
         assert uploaded(copy) == {".adding-one", ".adding-two", ".adding-odd"}
-
-
-def test_a_busy_server_takes_photos_all_the_same(
-    writable: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(adding, "_PAUSE", 0.01)
-    network, refusals = writable.app.state.service.network, [1, 2, 3]
-    together = network.together
-
-    async def busy(*given: Any) -> Any:
-        if refusals:
-            refusals.pop()
-            raise BusyError(1.0)
-        return await together(*given)
-
-    monkeypatch.setattr(network, "together", busy)
-    assert add(writable, ("a.jpg", photo(1)))["failed"] == []

@@ -1,4 +1,4 @@
-"""Photos that visitors add: stored beside the others, described, and indexed.
+"""Photos that visitors add: stored beside the others, and indexed as `solar index add` does it.
 
 A photo is written to the disk before the index learns of it. A crash in between leaves a file in
 `uploads` that is not indexed, and nothing else; an update of the collection takes it in.
@@ -7,43 +7,36 @@ Uploads wait in a hidden folder inside `uploads` until all of them are described
 stopped leaves that folder, and the next one resumes it under the same id of the job.
 """
 
-import asyncio
 import hashlib
 import json
 import logging
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
-from solar.arrays import Vectors
+from solar.describe.progress import Progress
 from solar.errors import SolarError
 from solar.files import LOCK, file_digest, locked, make_folder, reading, regular, replacing
-from solar.images import Photos, Root, Stamp
-from solar.images.exif import exif_facts
+from solar.images import Photos, Root
 from solar.images.opening import opened
 from solar.images.scan import SUFFIXES
-from solar.storage.types import Photo
+from solar.index.ingest import Changes, apply
+from solar.web.api.jobs import Jobs, StoppedError, new_identity
 from solar.web.api.schemas import Failed, Job
-from solar.web.api.updating import new_identity, retried, without_places
-from solar.web.cache import Cache
-from solar.web.guard.thread_pools import NetworkThread, Threads
+from solar.web.api.updating import PACE, without_places
+from solar.web.guard.thread_pools import Threads
 from solar.web.photos import UPLOADS, Collection, check_photo, told_of_upload
-from solar.web.problems import HIDDEN, BusyError, WebError
-from solar.web.served_model import ServedModel
+from solar.web.problems import HIDDEN, WebError
 from solar.web.settings import WebSettings
 
-_JOBS_RUNNING = 4
-_PIECE = 16  # photos indexed at a time: the steps of the progress
+_JOBS_WAITING = 4
 _STEM_BYTES = 100  # of a file's name, without its suffix
 _WAITING = ".adding-"  # and the job's id: a folder of uploads, in files called 0, 1, …
 _NAMES = "names.json"  # and the name of the index; written last, when the upload is complete
-_PAUSE = 0.5  # seconds until a busy server is asked again
 
 _JPEG = (".jpg", ".jpeg", ".jpe", ".jfif")
 # The endings that photos of a format have, the usual one first.
@@ -72,18 +65,13 @@ class Adder:
     def __init__(
         self,
         collection: Collection,
-        model: ServedModel,
         settings: WebSettings,
-        network: NetworkThread,
         threads: Threads,
-        jobs: Cache[str, Job],
+        jobs: Jobs,
         changing: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._collection, self._model, self._settings = collection, model, settings
-        self._network, self._threads, self._changing = network, threads, changing
-        self._jobs = jobs
-        self._running: set[asyncio.Task[None]] = set()
-        self._one_by_one = asyncio.Lock()  # or one photo could be stored twice at the same time
+        self._collection, self._settings, self._threads = collection, settings, threads
+        self._jobs, self._changing = jobs, changing
         self._root = writable_root(collection) if settings.writable else None
 
     def check(self) -> None:
@@ -97,7 +85,7 @@ class Adder:
         Returns the job's id; a WebError if nothing may be added, or too many are being added.
         """
         self.check()
-        if len(self._running) >= _JOBS_RUNNING:
+        if self._jobs.waiting >= _JOBS_WAITING:
             raise WebError(
                 503, "Too many photos are being added: try again in 10 s.", {"Retry-After": "10"}
             )
@@ -112,39 +100,29 @@ class Adder:
                 raise WebError(507, f"The photos cannot be stored here: {why}.") from error
             raise
 
-    async def restore(self, names: Sequence[str]) -> tuple[int, list[Failed]]:
+    def restore(self, names: Sequence[str]) -> tuple[int, list[Failed]]:
         """Index removed photos again: how many, and which of them failed.
 
         They are described from their files, as tags and other facts are not kept.
         """
-        job = Job(state="running", done=0, total=len(names), added=[], failed=[])
-        photos, vectors = list[Photo](), list[Vectors]()
-        index = self._collection.index
-        removed = set(await self._threads.run(lambda: index.removed))
-        async with self._one_by_one:
-            for name in dict.fromkeys(names):
-                try:
-                    source = self._collection.roots.find(name) if name in removed else None
-                    if source is None:
-                        raise WebError(404, "It is not a removed photo whose file is there.")
-                    data = source if isinstance(source, bytes) else source.read_bytes()
-                    width, height, vector = await self._vector(data)
-                    stamp = (
-                        Photos((name,), (source,)).stamp(0) if isinstance(source, Path) else None
-                    )
-                    photos.append(
-                        Photo(name, width, height, stamp=stamp, **exif_facts(data)._asdict())
-                    )
-                    vectors.append(vector)
-                except Exception as error:
-                    self._fail(job, name, error)
-            if photos:
-                back = [photo.path for photo in photos]
-                with self._changing():
-                    await self._index(photos, vectors)
-                    await retried(lambda: self._threads.run(index.restore, back))
-                self._ids(back)
-        return len(photos), job.failed
+        index, removed = self._collection.index, set(self._collection.index.removed)
+        job, back = Job(state="running", done=0, total=0, added=[], failed=[]), dict[str, Path]()
+        for name in dict.fromkeys(names):
+            source = self._collection.roots.find(name) if name in removed else None
+            if isinstance(source, Path):
+                back[name] = source
+            elif source is None:
+                self._fail(job, name, WebError(404, "It is no removed photo whose file is there."))
+            else:
+                index.restore([name])
+                self._fail(job, name, WebError(422, "It is in a tar shard: update the collection."))
+        failures = self._index(back)
+        for name, why in failures.items():
+            self._fail(job, name, why)
+        restored = [name for name in back if name not in failures]
+        index.restore(restored)
+        self._ids(restored)
+        return len(restored), job.failed
 
     def resume(self) -> None:
         """Resume uploads that were waiting when the server was stopped."""
@@ -153,12 +131,6 @@ class Adder:
         for waiting in sorted(self._uploads.glob(f"{_WAITING}*")):
             with suppress(SolarError):  # another server is at it, or they are for another index
                 self._begin(waiting)
-
-    async def close(self) -> None:
-        """Stop: photos that are indexed stay, and `resume` continues with the rest."""
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
 
     @property
     def _uploads(self) -> Path:
@@ -178,66 +150,68 @@ class Adder:
                 index, names = sent["index"], [str(name) for name in sent["names"]]
             if index != self._settings.name:
                 raise SolarError("These photos were sent to another index.")
-            job = Job(state="running", done=0, total=len(names), added=[], failed=[])
-            task = asyncio.create_task(self._run(job, names, waiting, held.pop_all()))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        identity = waiting.name.removeprefix(_WAITING)
-        self._jobs.put(identity, job)
-        return identity
+            lock = held.pop_all()
 
-    async def _run(self, job: Job, names: Sequence[str], waiting: Path, held: ExitStack) -> None:
-        with held:
-            for start in range(0, len(names), _PIECE):
-                piece = range(len(names))[start : start + _PIECE]
-                async with self._one_by_one:
-                    await self._add(job, [(names[n], waiting / str(n)) for n in piece])
-            await asyncio.to_thread(shutil.rmtree, waiting, ignore_errors=True)
-            job.state = "done"
+        def work(job: Job, progress: Progress) -> None:
+            with lock:
+                self._add(job, [(name, waiting / str(n)) for n, name in enumerate(names)], progress)
+                shutil.rmtree(waiting, ignore_errors=True)
 
-    async def _add(self, job: Job, uploads: Sequence[tuple[str, Path]]) -> None:
-        """Describe some photos and index them at once, except those that the index has."""
-        described: dict[str, tuple[str, Photo, Vectors]] = {}  # by content
+        return self._jobs.start(work, len(names), waiting.name.removeprefix(_WAITING))
+
+    def _add(self, job: Job, uploads: Sequence[tuple[str, Path]], progress: Progress) -> None:
+        """Store photos and index them, except those that the index has."""
+        new, written = dict[str, tuple[str, Path]](), set[Path]()  # names and files, by path
+        paths = dict[str, str]()  # by content
         again: list[tuple[str, str]] = []  # names and paths of photos in the index
-        written: list[Path] = []
         for name, file in uploads:
+            progress("Storing", job.done, len(uploads))
             try:
-                most = self._settings.max_upload_bytes
-                data: bytes = await _unhurried(self._threads.run, _read, file, most)
+                data = _read(file, self._settings.max_upload_bytes)
                 content = hashlib.sha256(data).hexdigest()
-                known = self._collection.with_content
-                path: str | None = await _unhurried(self._threads.run, known, content)
-                if content in described:
-                    path = described[content][1].path
-                if path is None:
-                    described[content] = (name, *await self._describe(name, data, written))
-                else:
+                path = paths.get(content) or self._collection.with_content(content)
+                if path is not None:
                     again.append((name, path))
+                    continue
+                check_photo(data, self._settings.max_pixels)
+                path, stored = self._store(name, data, written)
+                new[path], paths[content] = (name, stored), path
             except Exception as error:
                 self._fail(job, name, error)
-        new = list(described.values())
-        if new:
-            try:
-                photos, vectors = [photo for _, photo, _ in new], [vector for *_, vector in new]
-                with self._changing():
-                    await self._index(photos, vectors)
-            except Exception as error:
-                for name, _, _ in new:
-                    self._fail(job, name, error)
-                new = []
-                for file in written:
-                    with suppress(OSError):
-                        file.unlink()
-        job.added += self._ids([photo.path for _, photo, _ in new])
-        job.done += len(new)
+        files, before = {path: file for path, (_, file) in new.items()}, job.done
+        try:
+            failures: Mapping[str, Exception] = self._index(
+                files, lambda step, done, _: progress(step, before + done, len(uploads))
+            )
+        except StoppedError:  # the next server goes on
+            raise
+        except Exception as error:
+            failures = dict.fromkeys(new, error)
+        for path, why in failures.items():
+            name, file = new[path]
+            self._fail(job, name, why)
+            if file in written:
+                file.unlink(missing_ok=True)
+        job.added += self._ids([path for path in new if path not in failures])
         for name, path in again:
             ids = self._ids([path])
             if not ids:  # its twin among these could not be indexed
                 self._fail(job, name, SolarError("A file with the same photo could not be added."))
-                continue
             job.added += ids
             job.known += ids
-            job.done += 1
+        job.done = len(uploads)
+
+    def _index(
+        self, files: Mapping[str, Path], progress: Progress | None = None
+    ) -> dict[str, Exception]:
+        """Describe and index photos; returns those that could not be, and why."""
+        photos, index = Photos(tuple(files), tuple(files.values())), self._collection.index
+        how: dict[str, Any] = {"device": self._settings.device, "throughput": PACE}
+        if not files:
+            return {}
+        with self._changing():
+            made = apply(index, photos, Changes(new=photos.names), progress=progress, **how)
+        return {path: SolarError(why) for path, why in made.skipped.items()}
 
     def _fail(self, job: Job, name: str, error: Exception) -> None:
         told = without_places(told_of_upload(error), self._collection.places)
@@ -253,28 +227,10 @@ class Adder:
         numbers = self._collection.numbers(paths)
         return [str(number) for number in numbers if number is not None]
 
-    async def _vector(self, data: bytes) -> tuple[int, int, Vectors]:
-        """Width, height and vector of a photo."""
-        work, most = self._threads.run, self._settings.max_pixels
-        width, height = await _unhurried(work, check_photo, data, most)
-        encoder = await self._model.encoder()
-        pixels = await _unhurried(work, encoder.decode, data)
-        key = (encoder, pixels.shape)
-        return (
-            width,
-            height,
-            await _unhurried(self._network.together, key, pixels, encoder.describe),
-        )
+    def _store(self, name: str, data: bytes, written: set[Path]) -> tuple[str, Path]:
+        """Store a photo under its own name or one like it; its path in the index, and its file.
 
-    async def _describe(self, name: str, data: bytes, written: list[Path]) -> tuple[Photo, Vectors]:
-        width, height, vector = await self._vector(data)
-        path, stamp = await _unhurried(self._threads.run, self._store, name, data, written)
-        return Photo(path, width, height, stamp=stamp, **exif_facts(data)._asdict()), vector
-
-    def _store(self, name: str, data: bytes, written: list[Path]) -> tuple[str, Stamp]:
-        """Write a photo under its own name or one like it; its path in the index, and its stamp.
-
-        New files are appended to `written`.
+        New files are added to `written`.
         """
         assert self._root is not None
         stem, ending = file_name(name, data)
@@ -285,15 +241,11 @@ class Adder:
             if path in self._collection.index:  # its file may be gone: that was another one
                 continue
             if _put(data, file):
-                written.append(file)
+                written.add(file)
             elif not file.is_file() or file_digest(file) != hashlib.sha256(data).hexdigest():
                 continue
-            return path, Photos((path,), (file,)).stamp(0)
+            return path, file
         raise AssertionError  # there is always another number
-
-    async def _index(self, photos: Sequence[Photo], vectors: Sequence[Vectors]) -> None:
-        index = self._collection.index
-        await retried(lambda: _unhurried(self._threads.run, index.add, np.stack(vectors), photos))
 
 
 def writable_root(collection: Collection) -> Root:
@@ -361,12 +313,3 @@ def _read(file: Path, most: int) -> bytes:
     if regular(file).stat().st_size > most:
         raise WebError(413, f"The photo is too large: the limit is {most / 2**20:.0f} MiB.")
     return file.read_bytes()
-
-
-async def _unhurried(ask: Callable[..., Awaitable[Any]], *given: Any) -> Any:
-    """Retry while the queue is full: the request was answered, so no 503 can be sent."""
-    while True:
-        try:
-            return await ask(*given)
-        except BusyError:
-            await asyncio.sleep(_PAUSE)

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import IntEnum
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -120,7 +121,8 @@ def create_router(service: Service) -> APIRouter:
     async def restore(asked: RestoreRequest) -> RestoreAnswer:
         """Put removed photos back into the index, if this server allows it."""
         service.adder.check()
-        restored, failed = await service.adder.restore(asked.names)
+        change = partial(service.adder.restore, asked.names)
+        restored, failed = await updating.retried(service.slow, change)
         return RestoreAnswer(restored=restored, failed=failed, photos=len(service.collection))
 
     @router.get("/photos/{id}")

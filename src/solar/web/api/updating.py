@@ -2,10 +2,9 @@
 
 import asyncio
 import re
-import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -13,35 +12,30 @@ from typing import TypeVar
 from pydantic import BaseModel, Field
 
 from solar.describe.pipeline import Throughput
+from solar.describe.progress import Progress
 from solar.errors import PassingError, SolarError
 from solar.images import Roots
 from solar.images.known_roots import confirm
 from solar.index import PhotoIndex
-from solar.index.ingest import Changes
 from solar.index.sync import relocate, sync
 from solar.storage.catalogued_folder import FolderStorage
 from solar.storage.types import Amendment
+from solar.web.api.jobs import Jobs
 from solar.web.api.schemas import Asked, ChangeCounts, Failed, Job, PhotoId
-from solar.web.cache import Cache
 from solar.web.guard.thread_pools import Threads
 from solar.web.photos import Collection
 from solar.web.problems import WebError
 from solar.web.settings import WebSettings
 
 # Small batches: visitors see the progress, and a server that is stopped need not wait for many.
-_PACE = Throughput(batch=4)
-_ATTEMPTS = 5
+PACE = Throughput(batch=4)
+_ATTEMPTS = 4
 _COUNTED = 5.0  # seconds between two counts of an engine that has no versions
 MOST = 1000
 """Photos in one request to remove some."""
 
 _ABSOLUTE = re.compile(r"(?<![^\s'\"(`])/(?:[^\s/'\"`]+/)+(?=[^\s/])")
 T = TypeVar("T")
-
-
-def new_identity() -> str:
-    """An unguessable id that may be part of a file name."""
-    return secrets.token_urlsafe(9)
 
 
 def without_places(sentence: str, places: Iterable[str]) -> str:
@@ -51,29 +45,32 @@ def without_places(sentence: str, places: Iterable[str]) -> str:
     return _ABSOLUTE.sub("", sentence)
 
 
-async def retried(change: Callable[[], Awaitable[T]]) -> T:
-    """Change an index, retrying while another process is writing to it."""
-    for attempt in range(_ATTEMPTS - 1):
+async def retried(threads: Threads, change: Callable[[], T]) -> T:
+    """Change an index in a thread; a WebError if another process is writing to it for long."""
+    for attempt in range(_ATTEMPTS):
         with suppress(PassingError):
-            return await change()
+            return await threads.run(change)
         await asyncio.sleep(0.2 * 2**attempt)
-    return await change()
+    raise WebError(
+        503,
+        "Another process is writing to the index: try again in 10 s.",
+        {"Retry-After": "10"},
+    )
 
 
 class Updater:
-    """One update at a time, in a thread of its own; `changed` is called at its end."""
+    """One update at a time; `changed` is called at its end."""
 
     def __init__(
         self,
         collection: Collection,
         settings: WebSettings,
-        jobs: Cache[str, Job],
+        jobs: Jobs,
         changed: Callable[[], None],
     ) -> None:
         self._collection, self._settings = collection, settings
         self._jobs, self._changed = jobs, changed
-        self._latest: tuple[str, Job, threading.Thread] | None = None
-        self._closed = False
+        self._latest = ""
 
     @property
     def allowed(self) -> bool:
@@ -82,8 +79,9 @@ class Updater:
 
     @property
     def running(self) -> bool:
-        """Whether an update is under way."""
-        return self._latest is not None and self._latest[1].state == "running"
+        """Whether an update waits or is under way."""
+        job = self._jobs.get(self._latest)
+        return job is not None and job.state == "running"
 
     def start(self) -> str:
         """Start an update, or join the running one; returns the job's id."""
@@ -91,55 +89,21 @@ class Updater:
             raise WebError(
                 403, "The collection cannot be updated here: start the server with --writable."
             )
-        if self._latest is None or not self.running:
-            job = Job(state="running", done=0, total=0, added=[], failed=[])
-            thread = threading.Thread(target=self._run, args=(job,), name="update")
-            self._latest = new_identity(), job, thread
-            self._jobs.put(self._latest[0], job)
-            thread.start()
-        return self._latest[0]
+        if not self.running:
+            self._latest = self._jobs.start(self._sync)
+        return self._latest
 
-    async def close(self) -> None:
-        """Stop an update; the next one reuses the embeddings computed so far."""
-        self._closed = True
-        if self._latest is not None:
-            await asyncio.to_thread(self._latest[2].join)
-
-    def _run(self, job: Job) -> None:
-        moved = {}
+    def _sync(self, job: Job, progress: Progress) -> None:
+        index, moved = self._collection.index, dict[str, str]()
         try:
-            changes = self._sync(job)
+            _settle(index, self._collection.roots)
+            changes = sync(index, progress=progress, device=self._settings.device, throughput=PACE)
             moved = dict(changes.moved)
             job.changes = ChangeCounts.of(changes)
             job.done = job.total
-        except SolarError as error:
-            job.error = without_places(str(error), self._collection.places)
-        except Exception:
-            job.error = "The update failed: the server's log says why."
-            raise
-        finally:
-            try:  # some changes came true even if not all did
-                self._collection.update(moved)
-                self._changed()
-            finally:
-                job.state = "done"
-
-    def _sync(self, job: Job) -> Changes:
-        def progress(step: str, done: int, total: int) -> None:
-            if self._closed:
-                raise SolarError("The server was stopped: update the collection again.")
-            job.done, job.total = done, total
-
-        index, device = self._collection.index, self._settings.device
-        _settle(index, self._collection.roots)
-        for pause in (0.2, 0.4, None):
-            try:
-                return sync(index, progress=progress, device=device, throughput=_PACE)
-            except SolarError:  # a visitor may be adding photos at this moment
-                if pause is None or self._closed:
-                    raise
-                time.sleep(pause)
-        raise AssertionError  # the last attempt raises
+        finally:  # some changes came true even if not all did
+            self._collection.update(moved)
+            self._changed()
 
 
 def _settle(index: PhotoIndex, roots: Roots) -> None:
@@ -213,15 +177,8 @@ async def remove(
         collection.forget(paths)
         return removed
 
-    try:
-        with changing:
-            removed = await retried(lambda: threads.run(change))
-    except PassingError as error:
-        raise WebError(
-            503,
-            "Another process is writing to the index: try again in 10 s.",
-            {"Retry-After": "10"},
-        ) from error
+    with changing:
+        removed = await retried(threads, change)
     return RemoveAnswer(removed=removed, photos=len(collection))
 
 

@@ -134,7 +134,7 @@ def measure(
 def seconds(index: Index, names: Sequence[str], rerank: str) -> float:
     """The median time of a search once all features are kept."""
     took = []
-    folder = own_folder(index.engine)
+    folder = own_folder(index.engine.folder)
     assert folder is not None
     with Index.open(folder.parent) as fresh:  # which remembers nothing
         for name in names:
@@ -170,7 +170,7 @@ def remembering(index: Index) -> Iterator[None]:
     def made(engine: Storage, settings: VerifySettings) -> Verifier:
         return Remembering(index.roots.find, index_features, settings)
 
-    index_features = own_folder(index.engine)
+    index_features = own_folder(index.engine.folder)
     before, verify.index_verifier = verify.index_verifier, made
     try:
         yield

@@ -20,9 +20,8 @@ from solar.storage.types import Hit
 KEPT = {}
 
 
-def create(address, spec, batches, roots, **options):
+def begin(address, spec, roots, **options):
     KEPT[address] = engine = Memory(spec, roots)
-    engine.add(batches)
     return engine
 
 
@@ -37,6 +36,9 @@ def index_name(address):
 
 
 class Memory:
+    folder = None
+    unfinished = False
+
     def __init__(self, spec, roots):
         self.spec, self.roots, self.rows = spec, roots, {}
 
@@ -94,6 +96,9 @@ class Memory:
         return []
 
     def compact(self):
+        pass
+
+    def finish(self):
         pass
 
     def close(self):

@@ -11,7 +11,6 @@ from support.web_visits import PHOTOS, Home, Open, names, numbers, search, uploa
 
 from solar.index import Index
 from solar.index.add import add
-from solar.web.api import updating
 
 
 @pytest.fixture
@@ -89,26 +88,6 @@ def test_photos_that_visitors_add_are_no_reason_to_read_all(
     assert len(finished_job(writable, answer.json()["job"])["added"]) == 1
     service.follower.follow()
     assert read == []
-
-
-def test_an_engine_without_versions_is_counted_now_and_then(
-    home: Home, copy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(updating, "FolderStorage", type(None))
-    clock = [100.0]
-    monkeypatch.setattr(updating.time, "monotonic", lambda: clock[0])
-    forgotten = []
-    with Index.open(copy / "model.solar") as index:
-        collection = updating.Collection(index, copy / "photos")
-        follower = updating.Follower(
-            collection, [index], lambda: forgotten.append(1), lambda: False
-        )
-        index.remove(["landmark-001/view-000.jpg"])
-        follower.follow()
-        assert (forgotten, len(collection)) == ([], PHOTOS)
-        clock[0] += 6
-        follower.follow()
-        assert (forgotten, len(collection)) == ([1], PHOTOS - 1)
 
 
 def test_a_vectors_file_cut_short_under_a_server_is_told(

@@ -61,7 +61,7 @@ def build(
         model: The model: a network, or what `solar.load` takes. Default: solar-lite0.
         metadata: A file of tags and times, see `read_metadata`.
         progress: Called while photos are described.
-        compress: As for `solar.storage.folder.create`.
+        compress: As for `solar.storage.folder.begin`.
         **describing: How to describe: fields of `solar.describe.Settings`, such as `size`,
             `scales`, `orient`, `mode`, `device`, `backend` and `max_pixels`; the index records what
             was used. How to work: `throughput`, a `solar.describe.Throughput`; `scheduler`, the
@@ -139,16 +139,17 @@ def fill(
     *,
     model: "RetrievalNet | str | Path | None" = None,
     progress: "Progress | None" = None,
+    options: Mapping[str, Any] | None = None,
     empty: bool = False,
     **describing: Any,
 ) -> Index:
     """Make an index of photos, or bring one that is there up to date with them.
 
-    Other arguments are those of `build`. A SolarError if there is an index that was made otherwise,
-    or no photo could be described, unless it may be `empty`. Where the photos are is not confirmed
-    (`solar.images.known_roots`): their roots may be anyone's.
+    Other arguments are those of `build`; `options` are for the engine. A SolarError if there is an
+    index that was made otherwise, or no photo could be described, unless it may be `empty`. Where
+    the photos are is not confirmed (`solar.images.known_roots`): their roots may be anyone's.
     """
-    index, how = _begun(address, photos, model, {}, **describing)
+    index, how = _begun(address, photos, model, options or {}, **describing)
     retry = describing.get("max_pixels") is not None
     return _fill(index, photos, progress=progress, empty=empty, retry=retry, **how)
 

@@ -13,7 +13,6 @@ import numpy as np
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.files import replacing
-from solar.index.index import Index
 from solar.index.photo_index import PhotoIndex
 from solar.index.search import BY_NAME, Search, SearchSettings
 from solar.ranking.calibration import (
@@ -76,9 +75,9 @@ def calibrate(
     Raises:
         SolarError: The index is not in a folder, or there are too few labels.
     """
-    if not isinstance(index, Index):
+    if not index.has_vectors:
         raise NoVectorsError
-    folder: Path | None = getattr(index.engine, "folder", None)
+    folder = index.engine.folder
     if folder is None:
         raise SolarError(f"{index.place} is not a folder, and has no place for a calibration.")
     found = index.engine.find(list(labels))
@@ -110,7 +109,7 @@ def calibrate(
     return CalibrationReport(len(chosen), len(several), _errors(results, side), calibration, path)
 
 
-def judged(index: Index, path: str, labels: Mapping[str, str], number: int) -> list[Judged]:
+def judged(index: PhotoIndex, path: str, labels: Mapping[str, str], number: int) -> list[Judged]:
     """What a plain search and a verified one find for an indexed photo."""
     search = Search(index, BY_NAME + path, SearchSettings(k=TOP, rerank=None))
     results = search.after().results

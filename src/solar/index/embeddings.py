@@ -30,13 +30,12 @@ from solar.images.exif import Position, exif_facts
 from solar.images.roots import expanded
 from solar.index.build import fill
 from solar.index.exchange import SUFFIXES, read_h5
-from solar.index.index import Index, is_folder
+from solar.index.index import Index, filled_engine, is_folder, opened
 from solar.index.photo_index import PhotoIndex
 from solar.local.cache import own_folder
 from solar.ranking.neighbours import Neighbours, nearest_rows
 from solar.records import Records
 from solar.storage.catalogue import is_index
-from solar.storage.folder import create
 from solar.storage.rows import Matrix, as_rows
 from solar.storage.types import DescriptorSpec, Photo
 
@@ -183,12 +182,10 @@ def described(
     for name, value in {"model": model, **describing}.items():
         if name not in ("progress", "device") and value is not None:
             raise SolarError(f"{source} already holds embeddings: leave out `{name}=`.")
-    if isinstance(source, PhotoIndex):
-        return _collection(source, folder / "local")
-    if Path(source).suffix.lower() in SUFFIXES:
+    if not isinstance(source, PhotoIndex) and Path(source).suffix.lower() in SUFFIXES:
         return _read(source, folder)
-    with Index.open(source) as opened:
-        return _collection(opened, folder / "local")
+    with opened(source) as index:
+        return _collection(index, folder / "local")
 
 
 def only_named(source: Described, folder: Path) -> DescribedCollection:
@@ -234,7 +231,7 @@ def _collection(index: PhotoIndex, local: Path) -> DescribedCollection:
         vectors,
         digest.hexdigest(),
         index.roots,
-        own_folder(index.engine) or local,
+        own_folder(index.engine.folder) or local,
         known={photo.path: photo.position for photo in photos if photo.position is not None},
     )
 
@@ -247,7 +244,7 @@ def _read(path: str | Path, folder: Path) -> DescribedCollection:
     first = next(pieces)
     spec = DescriptorSpec(first[1].shape[1])
     batches = (([Photo(n) for n in names], rows) for names, rows in chain([first], pieces))
-    with Index(create(place, spec, batches)) as index:
+    with Index(filled_engine(place, spec, batches)) as index:
         return _collection(index, folder / "local")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Address: TypeAlias = str | os.PathLike[str]
 
 ENGINES = {"milvus": "solar.storage.milvus.engine"}
-"""Modules with `create` and `open_index`, by the scheme of their addresses."""
+"""Modules with `begin` and `open_index`, by the scheme of their addresses."""
 
 FORMATS = {"asmk": "solar.asmk.index"}
 """Modules whose `open_index` opens a folder that holds something else than vectors."""
@@ -60,9 +60,30 @@ def is_folder(address: Address) -> bool:
 
 
 def engine_module(address: Address) -> ModuleType:
-    """The module whose `create` and `open_index` understand an address."""
+    """The module whose `begin` and `open_index` understand an address."""
     scheme = str(address).partition("://")[0]
     return import_module("solar.storage.folder" if is_folder(address) else ENGINES[scheme])
+
+
+def filled_engine(
+    address: Address,
+    spec: DescriptorSpec,
+    batches: Iterable[tuple[Sequence[Photo], Vectors]],
+    roots: Roots | None = None,
+    **options: Any,
+) -> Engine:
+    """Make an index of vectors: whole, or not at all."""
+    engine: Engine = engine_module(address).begin(address, spec, roots, **options)
+    if len(engine):
+        engine.close()
+        raise SolarError(f"{address} is being built: run `solar index build` again, or delete it.")
+    try:
+        engine.add(batches)
+        engine.finish()
+    except BaseException:
+        engine.discard()
+        raise
+    return engine
 
 
 def report_place(address: Address, kind: str) -> Path:
@@ -117,8 +138,8 @@ class Index(PhotoIndex):
             spec: How the vectors were made.
             roots: Where the photos are, `Roots.at("photos/")` for example.
             model: The model for queries. Default: the one named in `spec`.
-            **options: For the engine: `compress=` of `solar.storage.folder.create`, or those
-                of `solar.storage.milvus.engine.create`.
+            **options: For the engine: `compress=` of `solar.storage.folder.begin`, or those
+                of `solar.storage.milvus.engine.begin`.
 
         Raises:
             SolarError: The address is taken or cannot be written, photos and vectors do not fit
@@ -126,7 +147,7 @@ class Index(PhotoIndex):
         """
         spec = spec or DescriptorSpec(np.atleast_2d(np.asarray(vectors)).shape[1])
         roots, filling = roots or Roots(), batches(vectors, photos)
-        index = cls(engine_module(address).create(address, spec, filling, roots, **options), model)
+        index = cls(filled_engine(address, spec, filling, roots, **options), model)
         confirm(index.place, roots)
         return index
 
@@ -329,8 +350,8 @@ class Index(PhotoIndex):
     def copy(self, address: Address, **options: Any) -> Index:
         """Make the same index elsewhere, on another engine or compressed otherwise."""
         everything = self.engine.batches(BATCH)
-        create = engine_module(address).create
-        copied = Index(create(address, self.spec, everything, self.roots, **options), self._given)
+        engine = filled_engine(address, self.spec, everything, self.roots, **options)
+        copied = Index(engine, self._given)
         confirm(copied.place, confirmed_roots(self.place, self.roots))
         return copied
 
@@ -403,6 +424,13 @@ class Index(PhotoIndex):
             )
 
 
+@contextmanager
+def opened(index: PhotoIndex | Address) -> Iterator[PhotoIndex]:
+    """An open index; one that is given by its address is closed at the end."""
+    with nullcontext(index) if isinstance(index, PhotoIndex) else Index.open(index) as found:
+        yield found
+
+
 def locate(
     query: Any,
     index: PhotoIndex | Address,
@@ -416,6 +444,5 @@ def locate(
     Other arguments are those of `PhotoIndex.locate`. A SolarError if no photo of the index has a
     position.
     """
-    opened = nullcontext(index) if isinstance(index, PhotoIndex) else Index.open(index)
-    with opened as found:
+    with opened(index) as found:
         return found.locate(query, box=box, verify=verify, include_self=include_self)

@@ -50,8 +50,7 @@ class PhotoIndex(Searchable):
     @property
     def place(self) -> str:
         """Where it is: its folder, or its address without a password."""
-        folder = getattr(self.engine, "folder", None)
-        return str(self.engine if folder is None else folder)
+        return str(self.engine.folder or self.engine)
 
     @property
     def skipped(self) -> dict[str, str]:

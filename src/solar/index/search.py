@@ -123,7 +123,7 @@ class Searchable(ABC):
     @property
     def calibration(self) -> Calibration | None:
         """What makes probabilities of scores; None if the model of the index has none."""
-        return calibration_of(self.spec.fingerprint, getattr(self.engine, "folder", None))
+        return calibration_of(self.spec.fingerprint, self.engine.folder)
 
     @abstractmethod
     def encode(self, query: Any, *, box: Box | None = None) -> Any:

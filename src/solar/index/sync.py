@@ -15,7 +15,7 @@ from solar.images.exif import ExifFacts, exif_facts
 from solar.images.known_roots import confirm
 from solar.images.roots import expanded
 from solar.images.scan import Place
-from solar.index.index import Address, Index
+from solar.index.index import Address, opened
 from solar.index.ingest import Changes, apply, plan
 from solar.index.photo_index import PhotoIndex
 from solar.storage.types import Amendment
@@ -53,25 +53,23 @@ def sync(
     Raises:
         SolarError: A root is missing, or the index has none; then nothing is changed.
     """
-    if not isinstance(index, PhotoIndex):
-        with Index.open(index) as opened:
-            known: dict[str, Any] = {"dry_run": dry_run, "force": force, "follow": follow}
-            return sync(opened, exif=exif, progress=progress, **known, **describing)
-    if not index.roots:
-        raise SolarError(
-            "The index does not know where its photos are: add their folder with `solar index add`."
-        )
-    known = index.engine.stamps()
-    photos = scan_roots(index.roots, known, follow=follow)
-    if not force:
-        _refuse_empty(index, photos, known)
-    changes = plan(index, photos, known, retry=describing.get("max_pixels") is not None)
-    if dry_run:
-        return changes
-    made = apply(index, photos, changes, complete=True, progress=progress, **describing)
-    if exif:
-        index.engine.amend(Amendment(facts=_unread(index, photos)))
-    return made
+    with opened(index) as found:
+        if not found.roots:
+            raise SolarError(
+                "The index does not know where its photos are: add their folder with `solar index "
+                "add`."
+            )
+        known = found.engine.stamps()
+        photos = scan_roots(found.roots, known, follow=follow)
+        if not force:
+            _refuse_empty(found, photos, known)
+        changes = plan(found, photos, known, retry=describing.get("max_pixels") is not None)
+        if dry_run:
+            return changes
+        made = apply(found, photos, changes, complete=True, progress=progress, **describing)
+        if exif:
+            found.engine.amend(Amendment(facts=_unread(found, photos)))
+        return made
 
 
 def _unread(index: PhotoIndex, photos: Photos) -> dict[str, ExifFacts]:

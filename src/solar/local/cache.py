@@ -141,10 +141,9 @@ def forget_others(folder: Path, names: Iterable[str]) -> None:
         Records(file).keep(wanted)
 
 
-def own_folder(engine: object) -> Path | None:
-    """Where an index in a folder keeps features; None for an index on a server."""
-    folder: Path | None = getattr(engine, "folder", None)
-    return None if folder is None else folder / "local"
+def own_folder(folder: Path | None) -> Path | None:
+    """Where an index keeps features, by its folder; None for an index on a server."""
+    return folder and folder / "local"
 
 
 def name_digest(name: str) -> bytes:

@@ -353,7 +353,7 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
             f"{roots} no longer exists: say where the photos are with `photos=`, or with "
             "`solar index relocate`."
         )
-    folder = own_folder(engine)
+    folder = own_folder(engine.folder)
     if folder is None:
         name = hashlib.sha256(str(roots).encode()).hexdigest()[:16]
         folder = cache_directory() / "local" / name
@@ -382,7 +382,7 @@ def find_features(engine: Storage, threads: int | None = None) -> Iterator[str]:
 
 def kept_features(engine: Storage) -> dict[str, int]:
     """Count and bytes of the features that an index keeps, for `solar index info`."""
-    folder = own_folder(engine)
+    folder = own_folder(engine.folder)
     if folder is None:
         return {}
     count, total = count_kept(folder)
@@ -391,6 +391,6 @@ def kept_features(engine: Storage) -> dict[str, int]:
 
 def forget_removed(engine: Storage) -> None:
     """Delete kept features of photos that are no longer indexed."""
-    folder = own_folder(engine)
+    folder = own_folder(engine.folder)
     if folder is not None:
         forget_others(folder, (photo.path for photos in engine.photos() for photo in photos))

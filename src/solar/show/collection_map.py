@@ -98,7 +98,7 @@ def map_index(index: PhotoIndex, *, seed: int = 0) -> CollectionMap:
     """Arrange all photos of an index; an index in a folder caches the map until photos change."""
     method = choose_method(len(index))[0]
     records, key = None, ""
-    if (folder := own_folder(index.engine)) is not None:
+    if (folder := own_folder(index.engine.folder)) is not None:
         records, key = Records(folder / CACHE), f"{index.info()['version']} {seed} {method}"
         with suppress(SolarError, ValueError):  # a damaged file
             if (kept := records.get(key)) is not None:

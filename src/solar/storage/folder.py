@@ -40,7 +40,6 @@ from solar.storage.catalogued_folder import (
     FolderStorage,
     FolderWriter,
     being_filled,
-    creating,
     refuse_place,
 )
 from solar.storage.conditions import Where
@@ -66,29 +65,6 @@ _TAIL = 8192
 _CHECKED_AT_ONCE = 64 << 20
 
 
-def create(
-    address: str | os.PathLike[str],
-    spec: DescriptorSpec,
-    batches: Iterable[tuple[Sequence[Photo], Vectors]],
-    roots: Roots | None = None,
-    *,
-    compress: str = "none",
-) -> FolderEngine:
-    """Make an index in a new or empty folder and fill it: whole, or not at all.
-
-    With `compress` `none` and `fp16` (half the bytes) it is searched exactly. The others also store
-    small codes that find candidates, which are then ranked exactly: `pq` (a 32nd of the bytes) and
-    `ivf` (as `pq`, in lists of which an eighth is searched; the fastest).
-    """
-    refuse_compression(compress)
-    folder = Path(address)
-    with creating(folder) as view:
-        view.begin(spec, compress, roots or Roots())
-        view.set_version(Version())
-        Writer(folder, view, spec.dim, compress).add(batches)
-    return FolderEngine(folder, spec, compress)
-
-
 def begin(
     address: str | os.PathLike[str],
     spec: DescriptorSpec,
@@ -98,7 +74,10 @@ def begin(
 ) -> FolderEngine:
     """Start an index that a run fills, or open the one that a killed run has begun there.
 
-    An index without photos that was begun otherwise is begun again. A SolarError if it is finished.
+    With `compress` `none` and `fp16` (half the bytes) it is searched exactly. The others also store
+    small codes that find candidates, which are then ranked exactly: `pq` (a 32nd of the bytes) and
+    `ivf` (as `pq`, in lists of which an eighth is searched; the fastest). An index without photos
+    that was begun otherwise is begun again. A SolarError if it is finished.
     """
     refuse_compression(compress)
     folder = Path(address)

@@ -56,6 +56,14 @@ class Storage(Protocol):
 
     spec: DescriptorSpec
 
+    @property
+    def folder(self) -> Path | None:
+        """Its folder; None for a server."""
+
+    @property
+    def version(self) -> int:
+        """Another number after every change by any process; cheap to ask for."""
+
     def __len__(self) -> int: ...
 
     @property
@@ -113,10 +121,9 @@ class Storage(Protocol):
 class Engine(Storage, Protocol):
     """Unit vectors by the paths of photos; `solar.index.index.Index` is built on one.
 
-    Scores are inner products, best first. The module of an engine has `create(address, spec,
-    batches, roots, **options)`, `begin(address, spec, roots, **options)`, `finished(address)`,
-    `open_index(address, **options)` and `index_name(address)`, and a line in `ENGINES` of
-    `solar.index.index`.
+    Scores are inner products, best first. The module of an engine has `begin(address, spec,
+    roots, **options)`, `finished(address)`, `open_index(address, **options)` and
+    `index_name(address)`, and a line in `ENGINES` of `solar.index.index`.
     """
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:

@@ -8,7 +8,7 @@ helps with places it has not seen (`benchmarks/adapt.py`, docs/own-training.md).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -24,7 +24,7 @@ from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.result import interval
-from solar.index.index import Index
+from solar.index.index import opened
 from solar.index.photo_index import PhotoIndex
 from solar.losses import cosface
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
@@ -157,7 +157,7 @@ def adapt(
     settings = replace(settings or AdaptationSettings(), **options)
     if output is not None and Path(output).suffix != ".safetensors":
         raise SolarError(f"The output {output} must end in .safetensors.")
-    with nullcontext(source) if isinstance(source, PhotoIndex) else Index.open(source) as index:
+    with opened(source) as index:
         where, spec = index.place, index.spec
         described, stored = index.mapped()
     names = [photo.path for photo in described]

@@ -117,9 +117,8 @@ class Collection:
     @property
     def places(self) -> list[str]:
         """Folders of this machine that messages may contain and visitors should not see."""
-        folder = getattr(self.index.engine, "folder", None)
         roots = (*self.roots.roots, *self.index.roots.roots)
-        return [*(root.path for root in roots), *([] if folder is None else [str(folder)])]
+        return [*(root.path for root in roots), self.index.place]
 
     def photo(self, number: int) -> Photo:
         """Facts of a photo, perhaps without its size; a WebError if there is none."""

@@ -256,19 +256,18 @@ def comparison(
 
 def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -> PhotoIndex:
     from solar.index.build import fill
-    from solar.storage.catalogued_folder import FolderStorage
     from solar.storage.folder import finished
 
-    engine, known = index.engine, index.engine.stamps()
+    folder, known = index.engine.folder, index.engine.stamps()
     short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
-    if isinstance(engine, FolderStorage):
-        place = engine.folder.with_name(f"{engine.folder.stem}.{short}.solar")
+    if folder is not None:
+        place = folder.with_name(f"{folder.stem}.{short}.solar")
         if finished(place):
             return Index.open(place, model=model)
         photos = scan_roots(index.roots.moved_to(settings.photos), known)
         # Only photos of the index are compared.
         photos = photos.select(n for n, name in enumerate(photos.names) if name in known)
-    if not isinstance(engine, FolderStorage) or not photos:
+    if folder is None or not photos:
         raise SolarError(
             f"The photos cannot be read to compute embeddings with {model}: build an index with "
             "`solar index build --model`, and give that index."

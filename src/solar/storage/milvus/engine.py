@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -36,30 +35,9 @@ _UNFINISHED = "_unfinished"
 _MOST = 16384  # rows in one answer, a limit of Milvus
 _MOST_BYTES = 32 << 20  # in one call or answer; a server's own limit is 64 MiB
 _PATHS = 500  # named in one expression
+_COUNTED = 5.0  # seconds between two counts
 
 _Item = TypeVar("_Item")
-
-
-def create(
-    address: str,
-    spec: DescriptorSpec,
-    batches: Iterable[tuple[Sequence[Photo], Vectors]],
-    roots: Roots | None = None,
-    **options: Any,
-) -> MilvusEngine:
-    """Make a collection and fill it: whole, or not at all.
-
-    `options` are those of `solar.storage.milvus.connection.Options`, and override the address.
-    """
-    engine = _new(address, spec, roots, secrets.token_hex(4), options)
-    try:
-        for _ in engine.put(batches):
-            pass
-        engine.finish()
-    except BaseException:
-        engine.discard()
-        raise
-    return engine
 
 
 def begin(
@@ -67,7 +45,8 @@ def begin(
 ) -> MilvusEngine:
     """Start a collection that a run fills, or open the one that a killed run has begun.
 
-    One without photos is begun again. A SolarError if there is a finished one.
+    One without photos is begun again. A SolarError if there is a finished one. `options` are those
+    of `solar.storage.milvus.connection.Options`, and override the address.
     """
     begun = f"{parse_address(address).collection}{_UNFINISHED}"
     found = _opened(address, begun, options)
@@ -75,7 +54,7 @@ def begin(
         return found
     if found is not None:
         found.discard()
-    return _new(address, spec, roots, "", options)
+    return _new(address, spec, roots, options)
 
 
 def finished(address: str) -> bool:
@@ -101,13 +80,13 @@ def open_index(address: str, **options: Any) -> MilvusEngine:
 
 
 def _new(
-    address: str, spec: DescriptorSpec, roots: Roots | None, mark: str, options: Mapping[str, Any]
+    address: str, spec: DescriptorSpec, roots: Roots | None, options: Mapping[str, Any]
 ) -> MilvusEngine:
     """An empty collection that gets its name when it is finished."""
     place = parse_address(address)
     connection = Connection(place, read_options({**place.options, **options}))
     facts = CollectionFacts(spec, connection.options, roots or Roots())
-    engine = MilvusEngine(connection, f"{place.collection}{_UNFINISHED}{mark}", facts)
+    engine = MilvusEngine(connection, f"{place.collection}{_UNFINISHED}", facts)
     try:
         if connection.call("has_collection", place.collection):
             raise SolarError(f"{place} exists already: add to it, or choose another name.")
@@ -153,12 +132,15 @@ class MilvusEngine:
     `batches` may or may not show concurrent changes.
     """
 
+    folder = None
+
     def __init__(self, connection: Connection, name: str, facts: CollectionFacts) -> None:
         self.spec, self.options = facts.spec, connection.options
         self._facts = facts
         self._connection, self._name = connection, name
         self._place = str(connection.place)
         self._rows_per_call = max(1, min(4096, _MOST_BYTES // (4 * self.spec.dim + 1024)))
+        self._counted = -_COUNTED, 0  # when, and how many photos
 
     def __str__(self) -> str:
         return self._place
@@ -166,6 +148,15 @@ class MilvusEngine:
     def __len__(self) -> int:
         [row] = self._query("", ["count(*)"], consistency="Strong")
         return int(row["count(*)"])
+
+    @property
+    def version(self) -> int:
+        """How many photos there were a few seconds ago: a collection does not count its changes."""
+        since, count = self._counted
+        if time.monotonic() - since >= _COUNTED:
+            self._counted = time.monotonic(), count  # also if the server does not answer
+            self._counted = time.monotonic(), len(self)
+        return self._counted[1]
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
@@ -462,13 +453,7 @@ class MilvusEngine:
                 yield sorted(rows, key=lambda row: (row["place"], row["path"]))
 
     def _audit(self) -> list[str]:
-        problems = [
-            f"The collection {name} is being made, or was left by a process that was killed: "
-            "drop it if no process is creating it."
-            for name in self._connection.call("list_collections")
-            if name.startswith(f"{self._name}{_UNFINISHED}")
-        ]
-        seen = 0
+        problems, seen = list[str](), 0
         for batch in self._walk(1024):
             seen += len(batch)
             for row in batch:

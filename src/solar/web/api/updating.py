@@ -3,7 +3,6 @@
 import asyncio
 import re
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -18,7 +17,6 @@ from solar.images import Roots
 from solar.images.known_roots import confirm
 from solar.index import PhotoIndex
 from solar.index.sync import relocate, sync
-from solar.storage.catalogued_folder import FolderStorage
 from solar.storage.types import Amendment
 from solar.web.api.jobs import Jobs
 from solar.web.api.schemas import Asked, ChangeCounts, Failed, Job, PhotoId
@@ -30,7 +28,6 @@ from solar.web.settings import WebSettings
 # Small batches: visitors see the progress, and a server that is stopped need not wait for many.
 PACE = Throughput(batch=4)
 _ATTEMPTS = 4
-_COUNTED = 5.0  # seconds between two counts of an engine that has no versions
 MOST = 1000
 """Photos in one request to remove some."""
 
@@ -199,7 +196,6 @@ class Follower:
         self._collection, self._indexes = collection, indexes
         self._forget, self._busy = forget, busy
         self._reading = threading.Lock()
-        self._counted: dict[int, tuple[float, int]] = {}
         self._seen = self._versions()
 
     def follow(self) -> None:
@@ -227,14 +223,4 @@ class Follower:
                 self._seen = now
 
     def _versions(self) -> list[int]:
-        return [self._version(number, index) for number, index in enumerate(self._indexes)]
-
-    def _version(self, number: int, index: PhotoIndex) -> int:
-        if isinstance(index.engine, FolderStorage):
-            return index.engine.version
-        since, count = self._counted.get(number, (-_COUNTED, 0))
-        if time.monotonic() - since >= _COUNTED:
-            self._counted[number] = time.monotonic(), count  # also if the engine does not answer
-            count = len(index)
-            self._counted[number] = time.monotonic(), count
-        return count
+        return [index.engine.version for index in self._indexes]

@@ -8,13 +8,9 @@ machine only ever adds time. Cosines are the smallest over photos that the int8 
 taken from. Without --model the weights are drawn at random, and all photos look alike to such a
 network: the column `others`, the mean cosine between different photos, tells how little a cosine
 near one then means; `centred` is the smallest cosine after their mean descriptor is subtracted.
-
-At last `model.describe` as users call it, which runs a fused copy of the network, beside the plain
-network: first calls, which make that copy, and later ones, in turns.
 """
 
 import argparse
-import copy
 import json
 import time
 from collections.abc import Callable
@@ -84,33 +80,6 @@ def cosines(ours: Tensor, theirs: Tensor) -> tuple[float, float]:
     return float(plain), float(torch.cosine_similarity(ours - mean, theirs - mean).min())
 
 
-def described(model: RetrievalNet, images: list[Image.Image], rounds: int) -> dict[str, float]:
-    """Seconds of `describe`, plain and fused, and how far apart their numbers are."""
-    photo = np.array(images[0])
-    spent: dict[str, list[float]] = {}
-
-    def timed(name: str, net: RetrievalNet, **how: Any) -> None:
-        began = time.perf_counter()
-        net.describe(photo, **how)
-        spent.setdefault(name, []).append(time.perf_counter() - began)
-
-    for _ in range(rounds):
-        fresh = copy.deepcopy(model)  # which has no fused copy yet
-        timed("plain_first", fresh, forward=fresh.forward_scale)
-        timed("first", fresh)
-        timed("plain", fresh, forward=fresh.forward_scale)
-        timed("fused", fresh)
-    fastest_of = {name: min(seconds) for name, seconds in spent.items()}
-    arrays = [np.array(image) for image in images]
-    apart = np.abs(model.describe(arrays) - model.describe(arrays, forward=model.forward_scale))
-    return {
-        **fastest_of,
-        "ratio": fastest_of["plain"] / fastest_of["fused"],
-        "first_ratio": fastest_of["plain_first"] / fastest_of["first"],
-        "largest_difference": float(apart.max()),
-    }
-
-
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -170,17 +139,10 @@ def main() -> None:
             f"{name:18}{row['fastest']:>10.2f}{row['median']:>10.2f}{row['ratio']:>7.2f}"
             f"{shown:>8}{cosine:>10.6f}{centred:>9.4f}"
         )
-    describing = described(model, checks, arguments.rounds)
-    print(
-        f"model.describe is {describing['ratio']:.2f} times as fast as the plain network, at first "
-        f"{describing['first_ratio']:.2f} times; its numbers differ by up to "
-        f"{describing['largest_difference']:.1e}"
-    )
     if arguments.json:
         given = {k: v.name if isinstance(v, Path) else str(v) for k, v in vars(arguments).items()}
         settings = {key: value for key, value in given.items() if key != "json"}
         result = {"machine": machine(), "settings": settings, "others": others, "rows": rows}
-        result["describe"] = describing
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
 
 

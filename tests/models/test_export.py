@@ -8,7 +8,7 @@ import torch
 from support.drawn import drawn_retrieval
 
 from solar.errors import SolarError
-from solar.models import PatchNet, RetrievalConfig, RetrievalNet, convert, fingerprint, load
+from solar.models import PatchNet, RetrievalConfig, RetrievalNet, convert, fingerprint
 from solar.models.export import export_onnx, export_torch, quantise_onnx
 
 onnx = pytest.importorskip("onnx", reason="the extra `export` is not installed")
@@ -131,15 +131,7 @@ def test_a_missing_package_is_a_sentence_with_the_extra(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_model_becomes_a_folder_for_the_hub(tmp_path: Path) -> None:
-    folder = convert("solar-local-345", tmp_path / "local", hub=True, half=True)
-    assert folder == tmp_path / "local"
-    again = convert(folder, tmp_path / "again.safetensors")
-    prints = {fingerprint(load(one)) for one in ("solar-local-345", folder, again)}
-    assert len(prints) == 1
-
-
-def test_a_folder_is_written_only_on_request(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match=r"\.safetensors .*\.pth .*`hub=True`"):
+def test_a_file_of_no_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match=r"\.safetensors .*\.pth"):
         convert("solar-local-345", tmp_path / "local")
     assert list(tmp_path.iterdir()) == []

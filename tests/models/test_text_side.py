@@ -115,16 +115,6 @@ def test_a_file_of_ours_keeps_the_image_side_and_says_so(
         again.describe_text("a red door")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_folder_of_ours_tells_other_tools_how_to_prepare_photos(
-    name: str, folders: dict[str, Path], tmp_path: Path
-) -> None:
-    net = models.load(folders[name], device="cpu")
-    models.save_folder(net, tmp_path)
-    images = prepared(name, photo(), tmp_path)
-    torch.testing.assert_close(images[0], net.transforms(photo()), rtol=0, atol=1e-5)
-
-
 def test_preprocessing_may_be_beside_that_of_the_words(copy: Path) -> None:
     file = copy / "preprocessor_config.json"
     told = {"image_processor": json.loads(file.read_text()), "processor_class": "SiglipProcessor"}

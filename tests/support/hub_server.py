@@ -1,10 +1,8 @@
 """A server on this machine that speaks as much of the model hub's protocol as its client uses.
 
-Downloads (repository, tree, file), small and large files, resumed requests; making a repository,
-and a commit with large files by git-lfs. It keeps everything in memory.
+Repository, tree and file, small and large files, resumed requests. It keeps everything in memory.
 """
 
-import base64
 import hashlib
 import json
 import re
@@ -47,8 +45,6 @@ class Hub:
     repositories: dict[str, Repository] = field(default_factory=dict)
     token: str = "hf_drawn"
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
-    uploads: dict[str, bytes] = field(default_factory=dict)
-    """Large files by their SHA-256, before a commit names them."""
 
 
 @contextmanager
@@ -80,31 +76,17 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._route("HEAD")
 
-    def do_POST(self) -> None:
-        self._route("POST")
-
-    def do_PUT(self) -> None:
-        self._route("PUT")
-
     def _route(self, method: str) -> None:
         path = unquote(urlsplit(self.path).path)
         headers = {key.lower(): value for key, value in self.headers.items()}
         self.state.requests.append((method, path, headers))
-        body = self.rfile.read(int(headers.get("content-length", 0)))
         routes = (
             ("GET", r"/api/models/([\w.-]+/[\w.-]+)(?:/revision/(.+))?", self._info),
             ("GET", r"/api/models/([\w.-]+/[\w.-]+)/tree/(.+)", self._tree),
             ("HEAD GET", r"/([\w.-]+/[\w.-]+)/resolve/([^/]+)/(.+)", self._file),
-            ("POST", r"/api/repos/create", self._create),
-            ("POST", r"/api/validate-yaml", self._validate),
-            ("POST", r"/api/models/([\w.-]+/[\w.-]+)/preupload/(.+)", self._preupload),
-            ("POST", r"/([\w.-]+/[\w.-]+)\.git/info/lfs/objects/batch", self._batch),
-            ("PUT", r"/large/(\w+)", self._store),
-            ("POST", r"/api/models/([\w.-]+/[\w.-]+)/commit/(.+)", self._commit),
         )
         for methods, pattern, answer in routes:
             if method in methods.split() and (found := re.fullmatch(pattern, path)):
-                self.body = body
                 answer(*found.groups())
                 return
         self._refuse(404, "")
@@ -123,12 +105,6 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
 
     def _json(self, value: Any) -> None:
         self._send(json.dumps(value).encode(), **{"Content-Type": "application/json"})
-
-    def _signed_in(self) -> bool:
-        if self.headers.get("Authorization") == f"Bearer {self.state.token}":
-            return True
-        self._refuse(401, "")
-        return False
 
     def _found(self, name: str, revision: str | None) -> Repository | None:
         repository = self.state.repositories.get(name)
@@ -178,65 +154,6 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
         sent = drops.pop(0) if drops else len(body)
         self.wfile.write(body[:sent])
         self.close_connection = sent < len(body)
-
-    def _create(self) -> None:
-        if self._signed_in():
-            asked = json.loads(self.body)
-            name = f"{asked['organization']}/{asked['name']}"
-            known = name in self.state.repositories
-            self.state.repositories.setdefault(name, Repository())
-            content = json.dumps({"url": f"{self.state.address}/{name}"}).encode()
-            self._send(content, 409 if known else 200)
-
-    def _validate(self) -> None:
-        self._json({"errors": [], "warnings": []})
-
-    def _preupload(self, name: str, _: str) -> None:
-        if self._signed_in():
-            files = [
-                {
-                    "path": file["path"],
-                    "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular",
-                    "shouldIgnore": False,
-                }
-                for file in json.loads(self.body)["files"]
-            ]
-            self._json({"files": files})
-
-    def _batch(self, _: str) -> None:
-        if self._signed_in():
-            asked = json.loads(self.body)["objects"]
-            place = f"{self.state.address}/large/"
-            self._json(
-                {
-                    "transfer": "basic",
-                    "objects": [
-                        {**one, "actions": {"upload": {"href": place + one["oid"]}}}
-                        for one in asked
-                    ],
-                }
-            )
-
-    def _store(self, digest: str) -> None:
-        if hashlib.sha256(self.body).hexdigest() == digest:
-            self.state.uploads[digest] = self.body
-            self._send(b"")
-        else:
-            self._refuse(422, "")
-
-    def _commit(self, name: str, _: str) -> None:
-        if not self._signed_in():
-            return
-        repository = self.state.repositories[name]
-        for line in self.body.splitlines():
-            item = json.loads(line)
-            value = item["value"]
-            if item["key"] == "file":
-                repository.files[value["path"]] = base64.b64decode(value["content"])
-            elif item["key"] == "lfsFile":
-                repository.files[value["path"]] = self.state.uploads[value["oid"]]
-        address = f"{self.state.address}/{name}/commit/{repository.commit}"
-        self._json({"commitUrl": address, "commitOid": repository.commit})
 
 
 def _entry(name: str, content: bytes) -> dict[str, Any]:

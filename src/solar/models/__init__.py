@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from solar.models.checkpoint import retrieval_model as retrieval_model
     from solar.models.checkpoint import save as save
     from solar.models.export import convert as convert
-    from solar.models.hub.folder import save_folder as save_folder
     from solar.models.patch_net import PATCH_REDUCTIONS as PATCH_REDUCTIONS
     from solar.models.patch_net import PatchConfig as PatchConfig
     from solar.models.patch_net import PatchNet as PatchNet
@@ -30,7 +29,6 @@ else:
         {
             "solar.models.checkpoint": "Model fingerprint load load_whitening retrieval_model save",
             "solar.models.export": "convert",
-            "solar.models.hub.folder": "save_folder",
             "solar.models.patch_net": "PATCH_REDUCTIONS PatchConfig PatchNet",
             "solar.models.retrieval_config": "REDUCTIONS RetrievalConfig SCALES attention_at",
             "solar.models.retrieval_net": "RetrievalNet",

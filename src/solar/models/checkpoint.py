@@ -58,9 +58,9 @@ def load(
 
     Args:
         source: A name that `solar models` lists (bundled, or downloaded once), a `.safetensors`
-            of ours, a published `.pth`, a folder that `save_folder` has written or that has the
-            `config.json` and `model.safetensors` of a backbone of `transformers`, or such a folder
-            on the model hub, "hf:org/name". Nothing in a file is ever executed.
+            of ours, a published `.pth`, a folder with the `config.json` and `model.safetensors` of
+            a backbone of `transformers`, or on the model hub, "hf:org/name", such a folder or a
+            `model.safetensors` of ours. Nothing in a file is ever executed.
         device: "cpu" or "cuda". Default: the first CUDA device where there is one, otherwise the
             CPU.
 
@@ -186,9 +186,8 @@ def _file(source: str | Path) -> Path:
         return path
     if str(source) not in weights.NAMES:  # a folder may be called like a model
         if (folder := pretrained_folder(source)) is not None:
-            config = hub.read_config(folder)
-            ours = hub.is_ours(config)
-            return hub.network_file(folder, config, str(source)) if ours else folder
+            own = folder / hub.WEIGHTS
+            return own if hub.is_ours(own) else folder
         if path.is_dir():
             raise SolarError(
                 f"{path} is a folder without a {hub.CONFIG}: name a .safetensors or .pth file, or "

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.models.checkpoint import Model, fingerprint, load, save, to_published
-from solar.models.hub.folder import save_folder
 from solar.models.patch_net import PatchNet
 from solar.models.retrieval_net import RetrievalNet
 from solar.nn.backbones.transformers import open_sizes
@@ -38,23 +37,20 @@ def convert(
     destination: str | Path,
     *,
     half: bool = False,
-    hub: bool = False,
 ) -> Path:
     """Convert a network: to `.safetensors` in our format, to `.pth` in the published one.
 
     Warns if the network has a text encoder, which our formats do not keep.
 
-    With `hub`, write a folder for the Hugging Face Hub, see `save_folder`. `half`, as for `save`,
-    does not apply to the published format. A SolarError if the network cannot be read, or cannot
-    be written in this format.
+    `half`, as for `save`, does not apply to the published format. A SolarError if the network
+    cannot be read, or cannot be written in this format.
     """
     destination = Path(destination)
-    if half and not hub and destination.suffix != ".safetensors":
+    if half and destination.suffix != ".safetensors":
         raise SolarError(f"{destination} must end in .safetensors: only those can be halved.")
-    if not hub and destination.suffix not in (".safetensors", ".pth"):
+    if destination.suffix not in (".safetensors", ".pth"):
         raise SolarError(
-            f"{destination} must end in .safetensors (solar's format) or .pth (the published "
-            "format); `hub=True` writes a folder for the Hugging Face Hub."
+            f"{destination} must end in .safetensors (solar's format) or .pth (the published one)."
         )
     model = load(source, device="cpu")
     if getattr(model, "text", None) is not None:
@@ -63,8 +59,6 @@ def convert(
             f"{source} as the model.",
             stacklevel=2,
         )
-    if hub:
-        return save_folder(model, destination, half=half)
     if destination.suffix == ".safetensors":
         return save(model, destination, half=half)
     content = to_published(model)

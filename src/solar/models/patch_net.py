@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.models.hub.mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.nn import L2Net
 from solar.nn.l2net import PUBLISHED_LAYERS, DropoutPlace
@@ -60,7 +59,7 @@ class PatchConfig:
         return cls(**{**settings, "attention": attention, "layers": layers})
 
 
-class PatchNet(HubMixin, nn.Module):
+class PatchNet(nn.Module):
     """Grey 32×32 patches in, 128 values of unit norm out.
 
     Example:

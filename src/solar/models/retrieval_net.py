@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load
 from solar.images.opening import photo_list
-from solar.models.hub.mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.models.retrieval_config import TOKENS, RetrievalConfig
 from solar.models.text_side import TextSide
@@ -26,7 +25,7 @@ from solar.nn.backbones.transformers import TransformersBackbone
 from solar.nn.backbones.vision_tower import VisionTower, is_joint
 
 
-class RetrievalNet(HubMixin, nn.Module):
+class RetrievalNet(nn.Module):
     """A batch of normalised images in, unit descriptors out.
 
     Example:
@@ -50,7 +49,6 @@ class RetrievalNet(HubMixin, nn.Module):
         super().__init__()
         self.config = config
         self.freeze_batch_norm = freeze_batch_norm
-        self._fused = FusedCopy()
         self.backbone = _build_backbone(config)
         self.grid, channels = self.backbone.grid, self.backbone.channels
         self.local_whiten = nn.Linear(channels, channels) if config.local_whitening else None
@@ -251,7 +249,7 @@ class RetrievalNet(HubMixin, nn.Module):
                 photo given. The crop keeps the scale that it has in the whole photo.
             orient: Obey the EXIF orientation. The published code ignores it: pass False to match.
             max_pixels: Refuse larger photos before they are decoded. Default: about 179 million.
-            forward: As for `multiscale`. Default: on a CPU a fused copy, see `FusedCopy`.
+            forward: As for `multiscale`.
 
         Returns:
             (n, dim) float32, unit rows.
@@ -263,7 +261,6 @@ class RetrievalNet(HubMixin, nn.Module):
         many = photo_list(images)
         scales = self.config.scales if scales is None else scales
         rows = np.empty((len(many), self.dim), np.float32)
-        forward = forward or self._fused.forward(self.backbone, self.head, clamped=self.clamps)
         with inference(self):
             for row, source in zip(rows, many, strict=True):
                 photo = self.transforms(
@@ -311,76 +308,4 @@ def _build_backbone(config: RetrievalConfig) -> Backbone:
         config.attention,
         class_token=TOKENS.get(config.pooling, "none"),
         interpolation=config.interpolation,
-    )
-
-
-_Stamp: TypeAlias = tuple[Tensor, int, Tensor]
-_LOOKED_AT = 64
-
-
-class FusedCopy:
-    """A fused copy of a network's backbone, with which it describes photos on a CPU.
-
-    Batch norms are folded into convolutions, and maps lie channels-last: the same descriptors to
-    about 1e-6, a sixth faster (`benchmarks/describe_cpu.py`). It is made when photos are first
-    described, in less time than one photo takes, and again after weights changed. It is neither
-    copied nor pickled with the network.
-    """
-
-    def __init__(self) -> None:
-        self._made: tuple[list[_Stamp], bool, nn.Module] | None = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FusedCopy:
-        return FusedCopy()
-
-    def __reduce__(self) -> tuple[type[FusedCopy], tuple[()]]:
-        return FusedCopy, ()
-
-    def forward(
-        self, backbone: Backbone, head: Callable[[Tensor], Tensor], *, clamped: bool
-    ) -> Callable[[Tensor], Tensor] | None:
-        """A faster way to compute head(backbone(images)), if there is one.
-
-        Only on a CPU, in float32, and while the backbone is neither trained nor watched by hooks.
-        """
-        if not _can_be_fused(backbone):
-            return None
-        tensors = [*backbone.parameters(), *backbone.buffers()]
-        made = self._made
-        if made is None or made[1] != clamped or not _unchanged(made[0], tensors):
-            with torch.no_grad():
-                fused: nn.Module = backbone.fuse(clamped=clamped)
-                fused.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            made = self._made = [_stamp(tensor) for tensor in tensors], clamped, fused
-        fast = made[2]
-        return lambda images: head(fast(images))
-
-
-def _can_be_fused(backbone: Backbone) -> bool:
-    return (
-        backbone.fusable
-        and not backbone.training
-        and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in backbone.parameters())
-        and not any(t.is_inference() for t in (*backbone.parameters(), *backbone.buffers()))
-        and not any(m._forward_hooks or m._forward_pre_hooks for m in backbone.modules())
-    )
-
-
-def _stamp(tensor: Tensor) -> _Stamp:
-    # A reference keeps the memory from being reused, so that an address stands for one tensor.
-    return tensor.detach(), tensor._version, _some(tensor).clone()
-
-
-def _some(tensor: Tensor) -> Tensor:
-    """A sample of the numbers: fused optimisers and writes to `.data` do not count versions up."""
-    flat = tensor.detach().reshape(-1)
-    return flat[:: max(1, len(flat) // _LOOKED_AT)]
-
-
-def _unchanged(before: list[_Stamp], now: list[Tensor]) -> bool:
-    return len(before) == len(now) and all(
-        tensor.data_ptr() == old.data_ptr()
-        and tensor._version == version
-        and torch.equal(_some(tensor), some)
-        for (old, version, some), tensor in zip(before, now, strict=True)
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.hub_server import Hub, Repository, etag, serve
 
+from solar import weights
 from solar.errors import SolarError
 from solar.models.hub import repository as hub
 
@@ -201,63 +202,21 @@ def test_a_dropped_download_goes_on_where_it_was(server: Hub, tmp_path: Path) ->
     assert asked == [None, f"bytes={piece}-"]
 
 
-# Publishes a network, loads it from there, and publishes it again with another card.
-PUBLISH = """
-import sys
+# Loads a network of ours from the hub.
+LOAD = """
 import solar
-from solar.errors import SolarError
-from solar.models import PatchNet, fingerprint
+from solar.models import fingerprint
 
-net = PatchNet().eval()
-print(net.push_to_hub("org/new", private=True))
-there = PatchNet.from_pretrained("org/new")
-print(there.source, fingerprint(there) == fingerprint(net))
-again = solar.load("solar-local-345")
-again.push_to_hub("hf://org/new", message="A better one")
-print(fingerprint(solar.load("hf:org/new")) == fingerprint(again))
-try:
-    solar.RetrievalNet.from_pretrained("org/new")
-except SolarError as error:
-    print(error)
+there = solar.load("hf:org/ours")
+print(there.source, fingerprint(there) == fingerprint(solar.load("solar-local-345")))
 """
 
 
-def test_a_network_is_published_and_loaded_again(server: Hub, tmp_path: Path) -> None:
-    said = child(PUBLISH, server=server.address, home=tmp_path, HF_TOKEN=server.token)
-    assert said.splitlines()[-4:] == [
-        f"{server.address}/org/new",
-        "hf:org/new True",
-        "True",
-        "org/new holds a PatchNet, not a RetrievalNet.",
-    ]
-    files = server.repositories["org/new"].files
-    assert set(files) == {
-        "config.json",
-        "model.safetensors",
-        "preprocessor_config.json",
-        "README.md",
-    }
-    card = files["README.md"].decode()
-    assert 'solar.load("hf:org/new")' in card
-    assert "license: unknown" in card, "The card that is there may have been edited: it is kept."
-
-
-@pytest.mark.parametrize(
-    ("variables", "complaint"),
-    [
-        ({}, "refuses access to org/mine: log in with `hf auth login` or set HF_TOKEN"),
-        ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set: unset it to publish org/mine."),
-        ({"HF_ENDPOINT": NOBODY}, f"The exchange with {NOBODY} about org/mine failed: "),
-    ],
-)
-def test_publishing_needs_a_token_and_a_network(
-    server: Hub, tmp_path: Path, variables: dict[str, str], complaint: str
-) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    code = f"from solar.models.hub.repository import publish\ntry:\n publish({str(tmp_path)!r}, "
-    told = f"{code}'org/mine')\nexcept ValueError as error:\n print(error)"
-    assert complaint in child(told, server=server.address, home=tmp_path / "home", **variables)
-    assert "org/mine" not in server.repositories
+def test_a_file_of_ours_on_the_hub_needs_no_settings(server: Hub, tmp_path: Path) -> None:
+    ours = (weights.FOLDER / "solar-local-345.safetensors").read_bytes()
+    server.repositories["org/ours"] = Repository({"model.safetensors": ours, **UNWANTED})
+    said = child(LOAD, server=server.address, home=tmp_path)
+    assert said.splitlines()[-1] == "hf:org/ours True"
 
 
 def test_without_the_library_a_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

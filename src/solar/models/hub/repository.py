@@ -1,4 +1,4 @@
-"""Networks on the model hub: fetch a repository, check a folder, publish one.
+"""Networks on the model hub: fetch a repository, check a folder.
 
 All requests go through `huggingface_hub`, so its cache, its tokens and its environment variables
 (`HF_HOME`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`) work as they do everywhere else. Only data
@@ -24,10 +24,8 @@ WEIGHTS = "model.safetensors"
 PREPROCESSOR = "preprocessor_config.json"
 PROCESSOR = "processor_config.json"
 """The same for newer models of several kinds of input."""
-CARD = "README.md"
-MODEL_TYPE = "solar"
-"""`model_type` in the config.json of our networks."""
 
+_FIRST = (CONFIG, WEIGHTS)  # a repository that can be used has one of them
 _SHARDS = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
 _FILES = (
     *(CONFIG, PREPROCESSOR, PROCESSOR, WEIGHTS, _SHARDS, "model-[0-9]*-of-[0-9]*.safetensors"),
@@ -46,8 +44,9 @@ def snapshot(name: str) -> Path:
     """Fetch a repository's settings, weights and tokenizer, unless they are in the cache.
 
     `name` is `hf:org/name`, `hf://org/name` or `org/name`, each with `@revision` if need be. The
-    folder of the cache has config.json, model.safetensors (or the files that its index names), and
-    preprocessor_config.json where there is one. A SolarError if a file is missing or damaged.
+    folder of the cache has model.safetensors (or the files that its index names), and unless it is
+    ours config.json and perhaps preprocessor_config.json. A SolarError if a file is missing or
+    damaged.
     """
     library = optional("huggingface_hub", "backbones")
     repository, revision = split_name(name)
@@ -74,9 +73,8 @@ def in_cache(name: str) -> bool:
     repository, revision = split_name(name)
     library = optional("huggingface_hub", "backbones")
     with _told_in_a_sentence(repository, revision):
-        return isinstance(
-            library.try_to_load_from_cache(repository, CONFIG, revision=revision), str
-        )
+        kept = library.try_to_load_from_cache
+        return any(isinstance(kept(repository, one, revision=revision), str) for one in _FIRST)
 
 
 def refuse_unfetched(name: str, named_by: object = "The index") -> None:
@@ -99,23 +97,6 @@ def refuse_moved(name: str) -> None:
         )
 
 
-def network_file(folder: Path, config: Mapping[str, Any], name: str) -> Path:
-    """The weights in a folder that `save_folder` has written; `name` is for errors.
-
-    A SolarError if they are missing, or config.json was changed after they were written.
-    """
-    file = folder / WEIGHTS
-    if not file.is_file():
-        raise SolarError(f"{name} has no {WEIGHTS}: fetch or copy it again.")
-    written = _written_settings(file)
-    if written is not None and config.get("settings") != written:
-        raise SolarError(
-            f"{folder / CONFIG} has other settings than {WEIGHTS}: load {WEIGHTS} itself, or write "
-            "the folder again."
-        )
-    return file
-
-
 def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
     """A folder's config.json, or another one; a SolarError if there is none that can be read."""
     with reading(folder / name, "is not a JSON object", ValueError, RecursionError):
@@ -125,9 +106,15 @@ def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
     return config
 
 
-def is_ours(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json is that of one of our networks."""
-    return config.get("model_type") == MODEL_TYPE
+def is_ours(file: Path) -> bool:
+    """Whether a file is there that `solar.save` has written, which needs no config.json."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            return (opened.metadata() or {}).get("format") == "solar"
+    except (SafetensorError, OSError):
+        return False  # what is damaged is told where it is read
 
 
 def architecture(config: Mapping[str, Any]) -> str:
@@ -140,48 +127,10 @@ def architecture(config: Mapping[str, Any]) -> str:
     return str(first or kind or "of an architecture that its config.json does not name")
 
 
-def publish(
-    folder: Path,
-    name: str,
-    *,
-    revision: str | None = None,
-    private: bool | None = None,
-    message: str | None = None,
-) -> str:
-    """Upload a folder to the hub, into a repository that is created if need be.
-
-    An existing card is kept: it may have been edited.
-
-    Args:
-        folder: As `save_folder` writes it.
-        name: `org/name`, with or without `hf:`.
-        revision: An existing branch. Default: "main".
-        private: Whether a new repository is private. Default: the owner's settings.
-        message: Of the commit.
-
-    Returns:
-        The repository's address. A SolarError if the hub refuses or cannot be reached.
-    """
-    library = optional("huggingface_hub", "backbones")
-    repository, revision = split_name(name, revision)
-    api = library.HfApi(library_name=_CLIENT, library_version=__version__)
-    with _told_in_a_sentence(repository, revision):
-        address = str(api.create_repo(repository, private=private, exist_ok=True))
-        has_card = api.file_exists(repository, CARD, revision=revision)
-        api.upload_folder(
-            repo_id=repository,
-            folder_path=folder,
-            revision=revision,
-            commit_message=message or "Upload a network with solar",
-            allow_patterns=[CONFIG, WEIGHTS, PREPROCESSOR, *(() if has_card else (CARD,))],
-        )
-    return address
-
-
-def split_name(name: str, revision: str | None = None) -> tuple[str, str | None]:
+def split_name(name: str) -> tuple[str, str | None]:
     """The repository and the revision, if any, of a name such as hf:org/name@revision."""
-    repository, _, named = name.removeprefix("hf:").removeprefix("//").partition("@")
-    return repository, revision or named or None
+    repository, _, revision = name.removeprefix("hf:").removeprefix("//").partition("@")
+    return repository, revision or None
 
 
 def _bar() -> Any:
@@ -239,8 +188,6 @@ def _sentence(error: Exception, repository: str, revision: str | None) -> str:
                 f"Could not get {repository} from {hub}: {reason}; check the connection (and "
                 "HF_ENDPOINT, if it is set) and try again."
             )
-        case errors.OfflineModeIsEnabled():
-            return f"HF_HUB_OFFLINE is set: unset it to publish {repository}."
         case errors.EntryNotFoundError():
             file = str(getattr(error, "response").url).rpartition("/")[2]  # noqa: B009 (typing)
             return f"{repository} lists {file}, but {hub} does not have it: try another revision."
@@ -292,6 +239,8 @@ def _check_content(file: Path) -> None:
 
 
 def _check_complete(folder: Path, repository: str) -> None:
+    if is_ours(folder / WEIGHTS):
+        return
     if not (folder / CONFIG).is_file():
         raise SolarError(f"{repository} has no {CONFIG}: it holds no model that solar can read.")
     if (folder / WEIGHTS).is_file():
@@ -308,14 +257,3 @@ def _check_complete(folder: Path, repository: str) -> None:
     here = {file.name for file in folder.iterdir()}  # so that no name leads out of the folder
     if missing := sorted(needed - here):
         raise SolarError(f"{repository} lacks {missing[0]}, which its {_SHARDS} names.")
-
-
-def _written_settings(file: Path) -> Any:
-    """The settings inside a file of ours; None if it has none that can be read."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(file, framework="numpy") as opened:
-            return json.loads((opened.metadata() or {})["config"])
-    except (SafetensorError, OSError, KeyError, ValueError):
-        return None  # `load` says what is wrong with it

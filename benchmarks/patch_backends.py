@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from lib.machine import machine
 
-from solar.describe.cpu import runtime
+from solar.describe.cpu import libraries as runtime
 from solar.describe.cpu.backends import BACKENDS
 from solar.images import load
 from solar.images.opencv import opencv

@@ -293,7 +293,7 @@ def test_half_precision_takes_half_the_bytes(folder: Path) -> None:
 # Opening, copying, threads
 
 
-def test_opening_reads_as_little_of_a_large_index_as_of_a_small_one(tmp_path: Path) -> None:
+def test_readable_reads_as_little_of_a_large_index_as_of_a_small_one(tmp_path: Path) -> None:
     io = Path("/proc/self/io")
     if not io.exists():
         pytest.skip("this system does not count the bytes that a process reads")

@@ -9,8 +9,8 @@ from solar.images.decode import check_visible as check_visible
 from solar.images.decode import image_size as image_size
 from solar.images.decode import load as load
 from solar.images.decode import read_image as read_image
-from solar.images.opening import ImageError as ImageError
-from solar.images.opening import Source as Source
+from solar.images.readable import ImageError as ImageError
+from solar.images.readable import Source as Source
 from solar.images.roots import Root as Root
 from solar.images.roots import Roots as Roots
 from solar.images.scan import RAW_SUFFIXES as RAW_SUFFIXES

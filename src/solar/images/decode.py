@@ -21,8 +21,8 @@ from PIL import Image
 from solar.errors import SolarError
 from solar.images.boxes import Box, crop, pixel_box
 from solar.images.exif import orientation_of, stored_box, turned, upright_size
-from solar.images.opening import ImageError, Source, eight_bits, name_of, opened, path_name
 from solar.images.raw import FORMAT as RAW
+from solar.images.readable import ImageError, Source, eight_bits, name_of, opened, path_name
 from solar.images.resize import REDUCING_GAP, Square, query_size, thumbnail, thumbnail_size
 
 MAX_PIXELS = 178_956_970

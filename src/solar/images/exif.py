@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image
 
 from solar.images.boxes import Box
-from solar.images.opening import Source, opened
+from solar.images.readable import Source, opened
 
 N = TypeVar("N", int, float)
 

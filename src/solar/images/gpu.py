@@ -22,7 +22,7 @@ from torch import Tensor
 
 from solar.images.boxes import Box, pixel_box
 from solar.images.exif import orientation_of
-from solar.images.opening import opened
+from solar.images.readable import opened
 from solar.images.resize import REDUCING_GAP, query_size, thumbnail_size
 
 LEAST_SIDE_ON_DEVICE = 32

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from solar.describe.cpu.backends import Trial, check_backend, start_backend
-from solar.describe.cpu.runtime import Array, Run
+from solar.describe.cpu.libraries import Array, Run
 from solar.models import PatchNet
 from solar.nn.fused import folded
 from solar.nn.l2net import unit

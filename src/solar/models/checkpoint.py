@@ -19,13 +19,13 @@ from solar import weights
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images.roots import expanded
-from solar.models import published, zoo
+from solar.models import layouts, zoo
 from solar.models.hub import repository as hub
 from solar.models.hub.library_weights import check_finite
 from solar.models.hub.pretrained import from_folder, pretrained_folder
 from solar.models.inference import checked_device
+from solar.models.layouts import Layout
 from solar.models.patch_net import PatchConfig, PatchNet
-from solar.models.published import Layout
 from solar.models.retrieval_config import RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
 from solar.nn import Whitening
@@ -150,14 +150,14 @@ def fingerprint(model: Model) -> str:
 def to_published(model: Model) -> dict[str, Any]:
     """A network as the published code saves it, for `torch.save`; a SolarError if it cannot."""
     own = model.state_dict()
-    layout = published.layout_to_write(model.config, own)
+    layout = layouts.layout_to_write(model.config, own)
     state: dict[str, Any] = {
-        their: own[our].cpu().reshape(published.published_shape(our, own[our].shape, layout))
-        for our, their in published.published_names(own, layout).items()
+        their: own[our].cpu().reshape(layouts.published_shape(our, own[our].shape, layout))
+        for our, their in layouts.published_names(own, layout).items()
     }
     if isinstance(model, PatchNet) or layout == "token":
         return state
-    return {"meta": published.published_meta(model.config, model.dim), "state_dict": state}
+    return {"meta": layouts.published_meta(model.config, model.dim), "state_dict": state}
 
 
 def load_whitening(source: str | Path) -> nn.Linear:
@@ -293,7 +293,7 @@ def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -
     tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
     if all(name.startswith(_PARALLEL) for name in tensors):
         tensors = {name.removeprefix(_PARALLEL): value for name, value in tensors.items()}
-    layout = "dirtorch" if "arch" in meta else published.layout_of(tensors)
+    layout = "dirtorch" if "arch" in meta else layouts.layout_of(tensors)
     if layout is None:
         if set(tensors) == {"weight", "bias"}:
             raise SolarError(
@@ -305,18 +305,18 @@ def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -
     model: Model
     if layout in ("local", "sosnet"):
         dropout_place: DropoutPlace = "after" if layout == "local" else "before"
-        attention = published.attention_layers(tensors)
+        attention = layouts.attention_layers(tensors)
         model = PatchNet(PatchConfig(attention, dropout_place=dropout_place))
     else:
-        unused = published.UNUSED.get(layout, ())
+        unused = layouts.UNUSED.get(layout, ())
         tensors = {name: v for name, v in tensors.items() if not name.startswith(unused)}
-        tensors = published.from_bgr(tensors) if layout == "delg" else tensors
+        tensors = layouts.from_bgr(tensors) if layout == "delg" else tensors
         try:
-            config = published.retrieval_config(layout, meta, tensors)
+            config = layouts.retrieval_config(layout, meta, tensors)
         except SolarError as error:
             raise SolarError(f"{path}: {error}") from None
         model = RetrievalNet(config)
-    names = published.published_names(model.state_dict(), layout)
+    names = layouts.published_names(model.state_dict(), layout)
     tensors |= _projections(meta) if isinstance(model, RetrievalNet) else {}
     if layout in ("features", "torchvision"):  # a bare backbone: pooled by a fresh GeM
         tensors.setdefault("pool.p", torch.tensor([3.0]))
@@ -326,7 +326,7 @@ def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -
 
 def _projections(meta: Mapping[str, Any]) -> dict[str, Tensor]:
     layers = {}
-    for use, learned in published.learned_projections(meta).items():
+    for use, learned in layouts.learned_projections(meta).items():
         mean, matrix = (torch.as_tensor(learned[key]).double() for key in ("m", "P"))
         layers[f"post.{use}.weight"] = matrix
         layers[f"post.{use}.bias"] = -matrix @ mean.flatten()
@@ -343,8 +343,7 @@ def _fill(
     """Copy tensors into a network; `names` takes our names to those of the file."""
     own = model.state_dict()
     shapes = {
-        their: published.published_shape(our, own[our].shape, layout)
-        for our, their in names.items()
+        their: layouts.published_shape(our, own[our].shape, layout) for our, their in names.items()
     }
     # Files of Token are complete or wrong: their authors' reader takes anything, and loads nothing.
     optional = () if layout == "token" else (_COUNTER,)
@@ -360,7 +359,7 @@ def _fill(
     if problems:
         raise SolarError(
             f"{path} does not fit: {'; '.join(problems)}; "
-            f"the file seems to be {published.guess(tensors)}."
+            f"the file seems to be {layouts.guess(tensors)}."
         )
     present = {
         our: tensors[their].reshape(own[our].shape)
@@ -394,7 +393,7 @@ def _numpy_arrays() -> list[Any]:
         for core in ("core", "_core")
     ]
     homes = ("sklearn.decomposition.pca.PCA", "sklearn.decomposition._pca.PCA")
-    names += [(published.LearnedPCA, home) for home in homes]
+    names += [(layouts.LearnedPCA, home) for home in homes]
     return [np.ndarray, np.dtype, *dtypes, _codecs.encode, *names]
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load
-from solar.images.opening import photo_list
+from solar.images.readable import photo_list
 from solar.models.inference import inference, named
 from solar.models.retrieval_config import TOKENS, RetrievalConfig
 from solar.models.text_side import TextSide

@@ -20,7 +20,7 @@ from PIL import ExifTags, Image, JpegImagePlugin
 from solar.arrays import Floats
 from solar.images import read_image
 from solar.images.exif import exif_of, orientation_of, turned
-from solar.images.opening import Source, opened
+from solar.images.readable import Source, opened
 from solar.near_duplicates.orientations import laid_photo, opposite
 from solar.near_duplicates.pixel_compare import Region
 

@@ -25,7 +25,7 @@ from solar.errors import SolarError
 from solar.files import reading
 from solar.images import load
 from solar.images.exif import exif_facts, orientation_of, turned
-from solar.images.opening import Source, opened
+from solar.images.readable import Source, opened
 from solar.local.features import LocalFeatures
 from solar.matching.match import estimate, mutual_matches
 from solar.near_duplicates.axis_mapping import fit_axes

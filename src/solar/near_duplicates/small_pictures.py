@@ -22,7 +22,7 @@ from PIL import Image
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.images import load
-from solar.images.opening import Source
+from solar.images.readable import Source
 from solar.images.roots import Finder
 from solar.local.cache import file_identity, name_digest
 from solar.near_duplicates.orientations import SHAPE, invariant

@@ -23,7 +23,7 @@ from solar.describe.progress import Progress, counted
 from solar.errors import SolarError, optional
 from solar.files import make_folder, refuse_folder, replacing
 from solar.images.exif import orientation_of, stored_points
-from solar.images.opening import opened
+from solar.images.readable import opened
 from solar.local.features import LocalFeatures
 from solar.matching.match import DENSE_RATIO, mutual_matches
 from solar.ranking.verify import Verifier

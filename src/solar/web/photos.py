@@ -21,7 +21,7 @@ from PIL import Image
 from solar.errors import SolarError
 from solar.images import Roots, image_size, load
 from solar.images.known_roots import confirmed_roots
-from solar.images.opening import opened
+from solar.images.readable import opened
 from solar.images.roots import MARK
 from solar.index import PhotoIndex
 from solar.storage.types import Photo

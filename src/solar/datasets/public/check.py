@@ -247,7 +247,7 @@ def _is_there(path: Path) -> bool:
 
 def _is_turned(path: Path) -> bool:
     from solar.images.exif import orientation_of  # brings in numpy
-    from solar.images.opening import opened
+    from solar.images.readable import opened
 
     try:
         with opened(path) as image:

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from solar import __version__
-from solar.describe.cpu import runtime as runtimes
+from solar.describe.cpu import libraries
 from solar.describe.cpu.graph import GRAPHS
-from solar.describe.cpu.runtime import Array, Run
+from solar.describe.cpu.libraries import Array, Run
 from solar.describe.cpu.trial import Verdict, tried_out
 from solar.describe.fast_net import FusedNet
 from solar.errors import SolarError
@@ -129,7 +129,7 @@ def start_backend(model: Model, name: str, trial: Trial) -> tuple[str, Run | Non
         file, verdict = _prepare(model, name, trial, threads)
         if verdict.works:
             runtime = name.removesuffix("-int8")
-            run = runtimes.start(
+            run = libraries.start(
                 runtime, file, threads, cap=verdict.cap, example=trial.inputs[0][:1]
             )
             break

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from solar.arrays import Floats, Pixels
-from solar.describe.cpu import runtime as runtimes
+from solar.describe.cpu import libraries
 from solar.describe.cpu.trial import Verdict, kept_verdict, tried_out
 from solar.describe.network import Network, graph_folder, keep_facts
 from solar.errors import SolarError
@@ -100,7 +100,7 @@ def open_graph(
     if importlib.util.find_spec("openvino") is None:
         return None, reason
     for name in names:
-        if name == "openvino-bf16" and not runtimes.has_bf16():
+        if name == "openvino-bf16" and not libraries.has_bf16():
             reason = "the processor has no bf16"
             continue
         verdict = kept_verdict(name, file) if file.exists() else None
@@ -115,7 +115,7 @@ def open_graph(
             # 0.15 s less for a query, and nothing for many photos; it takes 100 MB.
             keep = not many and os.access(file.parent, os.W_OK)
             try:
-                compiled = runtimes.compiled(
+                compiled = libraries.compiled(
                     *(name, file, threads),
                     cap=verdict.cap,
                     streams=jobs,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar import __version__
-from solar.describe.cpu import runtime as runtimes
-from solar.describe.cpu.runtime import CAP
+from solar.describe.cpu import libraries
+from solar.describe.cpu.libraries import CAP
 from solar.files import replacing
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _TRIAL_SECONDS = 600
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a runtime runs a file here: `cap` says it needs `runtime.CAP` for that."""
+    """Whether a runtime runs a file here: `cap` says it needs `libraries.CAP` for that."""
 
     works: bool
     cap: bool = False
@@ -56,7 +56,7 @@ def tried_out(
     """Whether a runtime works with a file on this machine, tried out once."""
     if (kept := kept_verdict(runtime, file)) is not None:
         return kept
-    amx = "amx_tile" in runtimes.processor()
+    amx = "amx_tile" in libraries.processor()
     # Where AMX is advertised oneDNN never gets to use it; elsewhere the cap is a second chance.
     attempts = (True,) if amx else (False, True)
     for cap in attempts:
@@ -77,7 +77,7 @@ def tried_out(
 
 
 def _note(runtime: str, file: Path) -> Path:
-    machine = [runtimes.processor(), os.environ.get(CAP, "")]
+    machine = [libraries.processor(), os.environ.get(CAP, "")]
     package = runtime.partition("-")[0]
     key = json.dumps([*machine, runtime, _version(package), file.name, __version__])
     return file.parent / f"{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
@@ -103,7 +103,7 @@ def run_in_child(
         try:
             done = subprocess.run(
                 # By path: the module needs nothing of solar, however that was found.
-                [sys.executable, "-P", runtimes.__file__, *arguments],
+                [sys.executable, "-P", libraries.__file__, *arguments],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

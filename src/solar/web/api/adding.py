@@ -22,7 +22,7 @@ from solar.describe.progress import Progress
 from solar.errors import SolarError
 from solar.files import LOCK, file_digest, locked, make_folder, reading, regular, replacing
 from solar.images import Photos, Root
-from solar.images.opening import opened
+from solar.images.readable import opened
 from solar.images.scan import SUFFIXES
 from solar.index.ingest import Changes, apply
 from solar.web.api.jobs import Jobs, StoppedError, new_identity

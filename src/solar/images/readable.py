@@ -1,4 +1,4 @@
-"""Open a photo given in any form; only its header is read."""
+"""Open a photo given in any form, or say why it cannot be read; only its header is read."""
 
 import contextlib
 import ctypes

@@ -1,8 +1,8 @@
 """Runtimes that run an exported network on a CPU, and a child process that tries one out.
 
-As a program, `python runtime.py RUNTIME FILE THREADS CAP IN.npz OUT.npz` runs every array of IN and
-writes what comes out: if the runtime dies, only this process dies with it. It starts fast because
-nothing else of solar is imported here.
+As a program, `python libraries.py RUNTIME FILE THREADS CAP IN.npz OUT.npz` runs every array of
+IN and writes what comes out: if the runtime dies, only this process dies with it. It starts fast
+because nothing else of solar is imported here.
 """
 
 import os

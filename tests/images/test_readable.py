@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from solar.images import RAW_SUFFIXES, ImageError, image_size, load, read_image
-from solar.images.opening import is_photo
+from solar.images.readable import is_photo
 from solar.images.scan import SUFFIXES, VIDEO_SUFFIXES
 
 UNIX = pytest.mark.skipif(sys.platform == "win32", reason="has no pipes in the file system")

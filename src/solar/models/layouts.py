@@ -1,4 +1,4 @@
-"""Published checkpoints: how their tensors are called and what their settings mean."""
+"""Layouts of published checkpoints: how their tensors are called and what their settings mean."""
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence

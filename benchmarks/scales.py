@@ -24,7 +24,8 @@ from lib.timed_lines import say
 from solar.arrays import Vectors
 from solar.describe import Settings
 from solar.describe.network import Network, network_of
-from solar.describe.pipeline import as_input, as_rows, describer
+from solar.describe.pipeline import as_input, as_rows
+from solar.describe.runtime import describer
 from solar.evaluation import evaluate_labels
 from solar.images import Photos, find_photos
 

@@ -81,7 +81,7 @@ def test_a_backend_describes_as_extract_does(
         asked.append((settings, photos))
         return Doubled(network)
 
-    monkeypatch.setattr("solar.describe.pipeline.describer", describer)
+    monkeypatch.setattr("solar.describe.runtime.describer", describer)
     describe(*photos, "--model", model, "--backend", "openvino-int8", "-o", tmp_path / "out.npy")
     rows = np.load(tmp_path / "out.npy")
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 2, atol=1e-5)

@@ -12,10 +12,11 @@ from PIL import Image
 from support.filled import filled
 
 from solar.demo import toy
-from solar.describe import Throughput, device_decoding, pipeline, settings
+from solar.describe import Throughput, device_decoding, settings
 from solar.describe import device_decoding as module
 from solar.describe.device_decoding import DeviceImage, jpeg_engine
 from solar.describe.pipeline import DescribingJob, stack
+from solar.describe.runtime import describer
 from solar.describe.settings import Settings
 from solar.images import DecodedImage, find_photos
 from solar.models import RetrievalNet
@@ -67,7 +68,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 def decoded(photos: Path, net: RetrievalNet, **changes: object) -> list[device_decoding.Decoded]:
     settings = replace(Settings.of(net, device="cpu"), decoder="device", **changes)
     job = DescribingJob(find_photos(photos), settings, {"0a.jpg": (9.0, 9.0, 80.0, 90.0)}, HERE)
-    describe = pipeline.describer(net, settings)
+    describe = describer(net, settings)
     return list(job._decoded(range(len(job.photos)), describe))
 
 

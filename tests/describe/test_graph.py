@@ -11,7 +11,8 @@ from solar.demo import toy
 from solar.describe.cpu import graph, runtime
 from solar.describe.cpu.trial import Verdict
 from solar.describe.network import Network, kept_facts, network_of
-from solar.describe.pipeline import QueryEncoder, describer
+from solar.describe.pipeline import QueryEncoder
+from solar.describe.runtime import describer
 from solar.describe.settings import Settings
 from solar.errors import SolarError
 from solar.images import Photos

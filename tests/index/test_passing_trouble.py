@@ -11,7 +11,7 @@ from support.filled import filled
 
 from solar.describe import Throughput, pipeline
 from solar.describe.cluster import Proof
-from solar.describe.pipeline import describer
+from solar.describe.runtime import describer
 from solar.describe.settings import Settings
 from solar.errors import PassingError, SolarError
 from solar.images import find_photos

@@ -14,7 +14,7 @@ from PIL import Image
 from support.filled import filled
 from support.nasty_folder import photo
 
-from solar.describe.pipeline import describer
+from solar.describe.runtime import describer
 from solar.errors import SolarError
 from solar.images import Roots, find_photos
 from solar.images import scan as scan_module

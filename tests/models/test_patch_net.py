@@ -7,20 +7,20 @@ from support.drawn import drawn_state, relative_error
 
 from solar.errors import SolarError
 from solar.models import PATCH_REDUCTIONS, PatchConfig, PatchNet, attention_at, load, save
-from solar.models.checkpoint import _from_state, to_published
+from solar.models.published import from_state, to_published
 
 
 @pytest.mark.parametrize("layers", ["", "3", "4", "5", "6", "34", "35", "45", "46", "345", "456"])
 def test_equals_the_published_patch_network(golden: dict[str, np.ndarray], layers: str) -> None:
     blank = PatchNet(PatchConfig(attention_at(layers, PATCH_REDUCTIONS)))
-    net = _from_state("drawn", drawn_state(blank, "local"), {}).eval()
+    net = from_state("drawn", drawn_state(blank, "local"), {}).eval()
     with torch.inference_mode():
         ours = net(torch.from_numpy(golden["patches"]))
     assert relative_error(ours, golden[f"local_soa{layers}"]) < 2e-4
 
 
 def test_equals_the_published_sosnet(golden: dict[str, np.ndarray]) -> None:
-    net = _from_state("drawn", drawn_state(PatchNet(), "sosnet"), {}).eval()
+    net = from_state("drawn", drawn_state(PatchNet(), "sosnet"), {}).eval()
     with torch.inference_mode():
         ours = net(torch.from_numpy(golden["patches"]))
     assert relative_error(ours, golden["sosnet32"]) < 2e-4

@@ -38,6 +38,7 @@ from solar.storage.catalogue import Metadata
 from solar.storage.catalogue_view import CodesFile, Version, View
 from solar.storage.catalogued_folder import FolderState, FolderStorage, FolderWriter, creating
 from solar.storage.conditions import Where
+from solar.storage.damage import damaged_files
 from solar.storage.protocol import NoVectorsError
 from solar.storage.types import DescriptorSpec, Hit, Photo
 
@@ -133,7 +134,7 @@ class AsmkFolder(FolderStorage[_AsmkState]):
     def _problems(self, view: View, state: _AsmkState) -> list[str]:
         files = {part.name: part.sha256 for part in state.version.codes}
         files[CODEBOOK] = self.spec.settings["codebook"]
-        return self._damaged(files, "restore it or build again")
+        return damaged_files(self.folder, files, "restore it or build again")
 
     def _writer(self, view: View) -> AsmkWriter:
         return AsmkWriter(self.folder, view, self.codebook.blocks)
@@ -153,7 +154,7 @@ class AsmkFolder(FolderStorage[_AsmkState]):
     def _refuse_damaged(self, files: Mapping[str, str]) -> None:
         for name in files:
             regular(self.folder / name)
-        for problem in self._damaged(files, "restore it or build again"):
+        for problem in damaged_files(self.folder, files, "restore it or build again"):
             raise SolarError(problem)
 
 

@@ -107,7 +107,8 @@ def _runner(
     network: "Network", settings: "Settings", photos: list[Path]
 ) -> "Callable[[Pixels], Floats]":
     """The function from a decoded photo to its descriptor (dim,) on the chosen backend."""
-    from solar.describe.pipeline import as_input, as_rows, describer
+    from solar.describe.pipeline import as_input, as_rows
+    from solar.describe.runtime import describer
     from solar.images import Photos
 
     if settings.backend != "torch":

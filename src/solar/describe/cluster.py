@@ -13,8 +13,9 @@ import numpy as np
 
 from solar import __version__
 from solar.arrays import Floats, Vectors
-from solar.describe.pipeline import Described, Describer, DescribingJob, describer, stack
+from solar.describe.pipeline import Described, DescribingJob, stack
 from solar.describe.progress import Progress, counted
+from solar.describe.runtime import Describer, describer
 from solar.describe.settings import Settings
 from solar.errors import SolarError
 from solar.models import RetrievalNet, fingerprint

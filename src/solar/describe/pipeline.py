@@ -11,22 +11,21 @@ from __future__ import annotations
 import os
 import threading
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
 from solar.arrays import Floats, Pixels, Vectors
 from solar.defaults import BATCH, BATCH_PIXELS
-from solar.describe.cpu.graph import GRAPHS, MANY, GraphNet, can_be_graph, open_graph
 from solar.describe.file_facts import FileFacts
 from solar.describe.network import Network, network_of
 from solar.describe.prefetch import ahead, prefetched
 from solar.describe.progress import Progress, counted
+from solar.describe.runtime import Describer, describer
 from solar.describe.settings import Settings, for_more
 from solar.describe.timing import spent
 from solar.errors import PassingError, SolarError
@@ -54,82 +53,6 @@ class Throughput:
     decoders: int | None = None  # threads; 0 decodes in between; None: by the machine
     batch: int = BATCH  # photos of one size per forward pass, at most
     pixels: int = BATCH_PIXELS  # per forward pass, at most, which bounds the memory
-
-
-class Describer(Protocol):
-    """Pixels to descriptors: `FusedNet`, or another backend."""
-
-    @property
-    def device(self) -> Any:
-        """Where it computes: a `torch.device`, or what has its `type`."""
-
-    @property
-    def backend(self) -> str:
-        """What computes."""
-
-    def __call__(self, pixels: Any) -> Any:
-        """Shape: (b, h, w, 3) bytes to (b, dim) float32."""
-
-
-def describer(
-    net: RetrievalNet | Network,
-    settings: Settings,
-    photos: Photos | None = None,
-    *,
-    singly: bool = False,
-) -> Describer:
-    """The fastest faithful way to run a network with some settings.
-
-    Args:
-        net: The network.
-        settings: How to describe.
-        photos: What will be described; int8 is calibrated on some. If they are many, "auto" makes
-            a graph of a network that was loaded from a file; otherwise it uses one made before.
-        singly: They will be given one by one, so all cores work on one.
-
-    Raises:
-        SolarError: The device or backend is missing.
-    """
-    network = network_of(net)
-    graphs = settings.device == "cpu" and settings.backend in ("auto", *GRAPHS)
-    if graphs and not (settings.backend == "openvino" and can_be_graph(network)):
-        found = _graph(network, settings, 0 if photos is None else len(photos), singly)
-        if found is not None:
-            return found
-    elif settings.backend not in ("auto", "torch"):
-        from solar.describe.cpu.backends import BackendNet, open_backend
-
-        examples = () if photos is None else map(photos.read, range(len(photos)))
-        opened = open_backend(network.net, settings.backend, calibration=examples)
-        return BackendNet(network.net, opened, settings.scales)
-    from solar.describe.fast_net import FusedNet
-    from solar.models.inference import checked_device
-
-    device = checked_device(settings.device)
-    return FusedNet(network.net, device=device, dtype=settings.dtype, scales=settings.scales)
-
-
-def _graph(network: Network, settings: Settings, photos: int, singly: bool) -> GraphNet | None:
-    """A graph, if it was asked for or there is one already, or it is worth making one."""
-    asked = settings.backend in GRAPHS
-    if asked:
-        from solar.models.export import require
-
-        require("openvino", purpose=f"The backend {settings.backend}")
-    names = GRAPHS[GRAPHS.index(settings.backend) :] if asked else GRAPHS
-    if settings.precision == "float32":
-        names = names[-1:]
-    make = asked or (photos >= MANY and bool(network.source))
-    graph, reason = open_graph(
-        network, settings.scales, names, make=make, many=photos > 1 and not singly
-    )
-    used = "torch" if graph is None else graph.backend
-    if asked and used != settings.backend:
-        warnings.warn(
-            f"The backend {settings.backend} does not work here, so {used} is used: {reason}.",
-            stacklevel=3,
-        )
-    return graph
 
 
 @dataclass(frozen=True)

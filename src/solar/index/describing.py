@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from solar.arrays import Vectors
 from solar.describe.network import Network, network_of
-from solar.describe.pipeline import Described, Describer, DescribingJob, Throughput, describer
+from solar.describe.pipeline import Described, DescribingJob, Throughput
 from solar.describe.progress import Progress
+from solar.describe.runtime import Describer, describer
 from solar.describe.settings import Settings
 from solar.errors import SolarError
 from solar.images import Box, Photos

@@ -1,6 +1,5 @@
-"""Save and load networks: our safetensors, and every published format."""
+"""Save and load networks: our safetensors, the others by `published` and `hub`."""
 
-import _codecs
 import hashlib
 import json
 import re
@@ -9,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -19,25 +17,20 @@ from solar import weights
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images.roots import expanded
-from solar.models import layouts, zoo
+from solar.models import zoo
 from solar.models.hub import repository as hub
 from solar.models.hub.library_weights import check_finite
 from solar.models.hub.pretrained import from_folder, pretrained_folder
 from solar.models.inference import checked_device
-from solar.models.layouts import Layout
 from solar.models.patch_net import PatchConfig, PatchNet
+from solar.models.published import COUNTER, fill, from_state, published_network, read_pickle
+from solar.models.published import Model as Model
 from solar.models.retrieval_config import RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
 from solar.nn import Whitening
 from solar.nn.backbones.backbone import without_drawing
-from solar.nn.l2net import DropoutPlace
 
-Model = RetrievalNet | PatchNet
-
-# Of batch norms: no part of a descriptor; files of old torch versions lack it.
-_COUNTER = "num_batches_tracked"
 _DIGEST = "solar_sha256"
-_PARALLEL = "module."  # what a network that was trained on several GPUs may begin all names with
 
 
 @overload
@@ -141,29 +134,16 @@ def fingerprint(model: Model) -> str:
     """A hash of settings and weights: two networks that share it give the same descriptors."""
     digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
-        if not name.endswith(_COUNTER):
+        if not name.endswith(COUNTER):
             digest.update(name.encode())
             digest.update(tensor.float().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 
-def to_published(model: Model) -> dict[str, Any]:
-    """A network as the published code saves it, for `torch.save`; a SolarError if it cannot."""
-    own = model.state_dict()
-    layout = layouts.layout_to_write(model.config, own)
-    state: dict[str, Any] = {
-        their: own[our].cpu().reshape(layouts.published_shape(our, own[our].shape, layout))
-        for our, their in layouts.published_names(own, layout).items()
-    }
-    if isinstance(model, PatchNet) or layout == "token":
-        return state
-    return {"meta": layouts.published_meta(model.config, model.dim), "state_dict": state}
-
-
 def load_whitening(source: str | Path) -> nn.Linear:
     """Load a published whitening layer, of SOLAR's training or ILIAS; else a SolarError."""
     path = _file(source)
-    content = _read_pickle_safely(path)
+    content = read_pickle(path)
     try:
         if isinstance(content, Mapping) and {"m", "P"} <= set(content):
             mean, matrix = (torch.as_tensor(content[key]) for key in ("m", "P"))
@@ -204,7 +184,12 @@ def _file(source: str | Path) -> Path:
 def _read(path: Path) -> Model:
     if path.is_dir():
         return from_folder(path)
-    return _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
+    if path.suffix == ".safetensors":
+        return _read_ours(path)
+    content = read_pickle(path)
+    if isinstance(content, Mapping) and "metrics_bytes" in content:
+        return _of_run(path, content["state"])
+    return published_network(path, content)
 
 
 def _with_card(model: Model, path: Path) -> Model:
@@ -235,7 +220,7 @@ def _read_ours(path: Path) -> Model:
             f"{path} is damaged: its weights or settings are not those that were written; "
             "fetch or copy it again."
         )
-    return _built(path, header, state) if ours else _from_state(path, state, meta={})
+    return _built(path, header, state) if ours else from_state(path, state, meta={})
 
 
 def _built(path: Path, header: Mapping[str, Any], state: Mapping[str, Tensor]) -> Model:
@@ -254,27 +239,8 @@ def _built(path: Path, header: Mapping[str, Any], state: Mapping[str, Tensor]) -
         raise SolarError(
             f"{path} has settings that this version of solar cannot read ({error})."
         ) from error
-    _fill(model, state, {name: name for name in model.state_dict()}, path)
+    fill(model, state, {name: name for name in model.state_dict()}, path)
     return model
-
-
-def _read_published(path: Path) -> Model:
-    content = _read_pickle_safely(path)
-    if not isinstance(content, Mapping):
-        raise SolarError(f"{path} holds a {type(content).__name__}, not a network.")
-    if "metrics_bytes" in content:
-        return _of_run(path, content["state"])
-    # A file of HOW has its settings in net_params; DELG's port calls its tensors model_state.
-    state = content.get("state_dict", content.get("model_state"))
-    meta = content.get("net_params", content.get("meta"))
-    if isinstance(content.get("model_options"), Mapping):  # of dirtorch
-        meta = {
-            **content["model_options"],
-            **{key: content.get(key) for key in ("preprocess", "pca")},
-        }
-    if not isinstance(state, Mapping):
-        state, meta = content, None
-    return _from_state(path, state, meta if isinstance(meta, Mapping) else {})
 
 
 def _of_run(path: Path, state: Mapping[str, Any]) -> Model:
@@ -287,124 +253,3 @@ def _of_run(path: Path, state: Mapping[str, Any]) -> Model:
     average = {} if state["ema"] is None else state["ema"]["values"]
     tensors = {name: average.get(name, value) for name, value in state["network"].items()}
     return _built(path, state["architecture"], tensors)
-
-
-def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -> Model:
-    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
-    if all(name.startswith(_PARALLEL) for name in tensors):
-        tensors = {name.removeprefix(_PARALLEL): value for name, value in tensors.items()}
-    layout = "dirtorch" if "arch" in meta else layouts.layout_of(tensors)
-    if layout is None:
-        if set(tensors) == {"weight", "bias"}:
-            raise SolarError(
-                f"{path} holds only a whitening layer: read it with solar.models.load_whitening."
-            )
-        raise SolarError(
-            f"{path} holds {len(tensors)} tensors of no architecture that solar knows."
-        )
-    model: Model
-    if layout in ("local", "sosnet"):
-        dropout_place: DropoutPlace = "after" if layout == "local" else "before"
-        attention = layouts.attention_layers(tensors)
-        model = PatchNet(PatchConfig(attention, dropout_place=dropout_place))
-    else:
-        unused = layouts.UNUSED.get(layout, ())
-        tensors = {name: v for name, v in tensors.items() if not name.startswith(unused)}
-        tensors = layouts.from_bgr(tensors) if layout == "delg" else tensors
-        try:
-            config = layouts.retrieval_config(layout, meta, tensors)
-        except SolarError as error:
-            raise SolarError(f"{path}: {error}") from None
-        model = RetrievalNet(config)
-    names = layouts.published_names(model.state_dict(), layout)
-    tensors |= _projections(meta) if isinstance(model, RetrievalNet) else {}
-    if layout in ("features", "torchvision"):  # a bare backbone: pooled by a fresh GeM
-        tensors.setdefault("pool.p", torch.tensor([3.0]))
-    _fill(model, tensors, names, path, layout)
-    return model
-
-
-def _projections(meta: Mapping[str, Any]) -> dict[str, Tensor]:
-    layers = {}
-    for use, learned in layouts.learned_projections(meta).items():
-        mean, matrix = (torch.as_tensor(learned[key]).double() for key in ("m", "P"))
-        layers[f"post.{use}.weight"] = matrix
-        layers[f"post.{use}.bias"] = -matrix @ mean.flatten()
-    return layers
-
-
-def _fill(
-    model: nn.Module,
-    tensors: Mapping[str, Tensor],
-    names: Mapping[str, str],
-    path: Path,
-    layout: Layout | None = None,
-) -> None:
-    """Copy tensors into a network; `names` takes our names to those of the file."""
-    own = model.state_dict()
-    shapes = {
-        their: layouts.published_shape(our, own[our].shape, layout) for our, their in names.items()
-    }
-    # Files of Token are complete or wrong: their authors' reader takes anything, and loads nothing.
-    optional = () if layout == "token" else (_COUNTER,)
-    missing = [name for name in shapes if name not in tensors and not name.endswith(optional)]
-    unexpected = sorted(n for n in tensors if n not in shapes and not n.endswith(optional))
-    reshaped = [
-        f"{name} is {tuple(tensors[name].shape)} where {shape} is needed"
-        for name, shape in shapes.items()
-        if name in tensors and tensors[name].shape != shape
-    ]
-    kinds = (("missing ", missing), ("unexpected ", unexpected), ("", reshaped))
-    problems = [kind + _some(found) for kind, found in kinds if found]
-    if problems:
-        raise SolarError(
-            f"{path} does not fit: {'; '.join(problems)}; "
-            f"the file seems to be {layouts.guess(tensors)}."
-        )
-    present = {
-        our: tensors[their].reshape(own[our].shape)
-        for our, their in names.items()
-        if their in tensors
-    }
-    model.load_state_dict(present, strict=False)
-    check_finite({their: own[our] for our, their in names.items()}, path)
-
-
-def _some(names: list[str], most: int = 4) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
-
-
-def _read_pickle_safely(path: Path) -> Any:
-    """Read a `.pth` with torch's restricted unpickler: tensors, containers, plain numpy arrays."""
-    try:
-        with torch.serialization.safe_globals(_numpy_arrays()):
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file can make the reader fail in any way at all
-        raise SolarError(_why_unreadable(path, error)) from error
-
-
-def _numpy_arrays() -> list[Any]:
-    multiarray = np._core.multiarray  # type: ignore[attr-defined]
-    dtypes = [np.dtypes.Float32DType, np.dtypes.Float64DType, np.dtypes.Int64DType]
-    names = [
-        (function, f"numpy.{core}.multiarray.{function.__name__}")
-        for function in (multiarray._reconstruct, multiarray.scalar)
-        for core in ("core", "_core")
-    ]
-    homes = ("sklearn.decomposition.pca.PCA", "sklearn.decomposition._pca.PCA")
-    names += [(layouts.LearnedPCA, home) for home in homes]
-    return [np.ndarray, np.dtype, *dtypes, _codecs.encode, *names]
-
-
-def _why_unreadable(path: Path, error: Exception) -> str:
-    text = str(error)
-    wanted = re.search(r"GLOBAL ([\w.]+)", text)  # what torch's reader names when it refuses
-    if wanted:
-        return (
-            f"{path} asks for {wanted[1]} when opened, which no checkpoint needs: "
-            "it was refused and nothing in it was executed."
-        )
-    if "TorchScript" in text:
-        return f"{path} is a TorchScript program, not a checkpoint."
-    return f"{path} is not a checkpoint, or is damaged or cut short: fetch or copy it again."

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.files import replacing
-from solar.models.checkpoint import Model, fingerprint, load, save, to_published
+from solar.models.checkpoint import Model, fingerprint, load, save
 from solar.models.patch_net import PatchNet
+from solar.models.published import to_published
 from solar.models.retrieval_net import RetrievalNet
 from solar.nn.backbones.transformers import open_sizes
 

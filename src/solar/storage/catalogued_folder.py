@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from solar.arrays import RowNumbers
 from solar.errors import SolarError
-from solar.files import LOCK, file_digest, locked, make_folder
+from solar.files import LOCK, locked, make_folder
 from solar.images import Roots, Stamp
 from solar.storage.catalogue import FILE, Metadata
 from solar.storage.catalogue_view import DamageError, Version, View
@@ -254,14 +254,6 @@ class FolderStorage(ABC, Generic[S]):
                     raise DamageError(problem)
             state = self._latest = self._load(view, version)
         return state
-
-    def _damaged(self, files: Mapping[str, str], remedy: str) -> list[str]:
-        """One sentence per file that does not have its checksum."""
-        return [
-            f"{self.folder / name} is missing or damaged: {remedy}."
-            for name, digest in files.items()
-            if not (self.folder / name).exists() or file_digest(self.folder / name) != digest
-        ]
 
 
 def being_filled(folder: Path) -> AbstractContextManager[None]:

@@ -10,17 +10,14 @@ photos.solar/
 ```
 
 A segment counts once the catalogue names it. Others were left by a killed writer, and the next one
-deletes them. A small index is checked whole before its first search; of a large one, each segment
-when an answer first comes from it. `solar index check` reads everything.
+deletes them. `solar.storage.damage` says when they are checked.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,6 +40,7 @@ from solar.storage.catalogued_folder import (
     refuse_place,
 )
 from solar.storage.conditions import Where
+from solar.storage.damage import SegmentChecks, damage, damaged_files, holding, refuse_short
 from solar.storage.protocol import NoIndexError, Piece, validated
 from solar.storage.rows import DTYPES, Matrix, Rows, mapped
 from solar.storage.types import DescriptorSpec, Hit, Photo
@@ -61,8 +59,6 @@ _CANDIDATES = 600
 _KNOWN = 100_000
 # Up to this many rows, or an eighth of the others, are searched exactly before they get codes.
 _TAIL = 8192
-# Bytes of vectors that are checked before the first search: 0.03 to 0.1 s.
-_CHECKED_AT_ONCE = 64 << 20
 
 
 def begin(
@@ -151,27 +147,6 @@ class FolderVectors(FolderState):
         """The rows from first to last that were not removed; None for all of them."""
         gone = _between(self.removed, first, last)
         return np.delete(np.arange(first, last), gone - first) if len(gone) else None
-
-    def holding(self, rows: Iterable[int]) -> list[int]:
-        """The numbers of the segments that some rows are in, ascending."""
-        firsts = [one.first for one in self.segments]
-        return sorted({bisect_right(firsts, row) - 1 for row in rows})
-
-    def refuse_short(self, numbers: Iterable[int]) -> None:
-        """A SolarError if a file was cut short since: reading the map would end the process."""
-        width = self.vectors.shape[1] * self.vectors.itemsize
-        for number in numbers:
-            if os.stat(self.files[number]).st_size < self.segments[number].rows * width:  # noqa: PTH116 (every search)
-                raise SolarError(
-                    f"{self.files[number]} is cut short: restore it or build it again."
-                )
-
-    def damage(self, number: int) -> str | None:
-        """A sentence if a segment is not what was written."""
-        part = self.vectors.parts[number]
-        if hashlib.sha256(part.data).hexdigest() == self.segments[number].sha256:
-            return None
-        return f"{self.files[number]} is damaged: restore it or build the index again."
 
 
 class Writer(FolderWriter):
@@ -315,7 +290,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         super().__init__(folder, spec, metadata)
         self.compress = compress
         self._codes: tuple[tuple[CodesFile, ...], compression.CompressedCodes] | None = None
-        self._sound: set[str] = set()
+        self._checks = SegmentChecks()
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim).
@@ -327,7 +302,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
             candidates = self._candidates(view, state, queries, k, where)
             ranked = nearest.rank_all(queries, state.vectors, candidates, k)
             rows = {row for best in ranked for row, _ in best}
-            self._check(state, rows)
+            self._checks.check(state, rows)
             paths = state.paths(view, rows)
         return [[Hit(paths[row], score) for row, score in best] for best in ranked]
 
@@ -335,7 +310,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         """Photos and their vectors (dim,), by path; unknown paths are left out."""
         with self._metadata.snapshot(self._state) as (view, state):
             found = view.find(paths)
-            self._check(state, (row for row, _ in found))
+            self._checks.check(state, (row for row, _ in found))
             vectors = state.vectors[[row for row, _ in found]].astype(np.float32)
             return {
                 photo.path: (photo, vector)
@@ -347,7 +322,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         with self._metadata.snapshot(self._state) as (view, state):
             for batch in view.batches(rows):
                 wanted = [row for row, _ in batch]
-                self._check(state, wanted)
+                self._checks.check(state, wanted)
                 yield [photo for _, photo in batch], np.asarray(state.vectors[wanted], np.float32)
 
     def sample(self, count: int) -> tuple[list[Photo], Vectors]:
@@ -355,7 +330,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         with self._metadata.snapshot(self._state) as (view, state):
             rows = np.setdiff1d(np.arange(len(state.vectors)), state.removed)
             rows = rows[np.linspace(0, len(rows) - 1, min(count, len(rows)), dtype=np.int64)]
-            state.refuse_short(state.holding(rows.tolist()))
+            refuse_short(state, holding(state, rows.tolist()))
             found = view.find(list(state.paths(view, set(rows.tolist())).values()))
             vectors = state.vectors[[row for row, _ in found]].astype(np.float32)
             return [photo for _, photo in found], vectors
@@ -396,7 +371,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         with self._metadata.snapshot(self._state) as (view, state):
             found = [pair for batch in view.batches(4096) for pair in batch]
             rows = np.array([row for row, _ in found], np.int64)
-            self._check(state, rows.tolist())
+            self._checks.check(state, rows.tolist())
             return [photo for _, photo in found], state.vectors.select(rows)
 
     def close(self) -> None:
@@ -425,20 +400,8 @@ class FolderEngine(FolderStorage[FolderVectors]):
 
     def _state(self, view: View, version: Version) -> FolderVectors:
         state = super()._state(view, version)
-        state.refuse_short(range(len(state.files)))
+        refuse_short(state, range(len(state.files)))
         return state
-
-    def _check(self, state: FolderVectors, rows: Iterable[int]) -> None:
-        """Check the segments of some rows, or all of a small index; a SolarError if damaged."""
-        small = state.vectors.nbytes <= _CHECKED_AT_ONCE
-        numbers = range(len(state.segments)) if small else state.holding(rows)
-        with contextlib.suppress(FileNotFoundError):  # replaced: the old one stays mapped
-            state.refuse_short(numbers)
-        for number in numbers:
-            if (known := state.segments[number].sha256) not in self._sound:
-                if problem := state.damage(number):
-                    raise SolarError(problem)
-                self._sound.add(known)
 
     def _facts(self, state: FolderVectors, files: Mapping[str, int]) -> dict[str, Any]:
         version = state.version
@@ -452,9 +415,11 @@ class FolderEngine(FolderStorage[FolderVectors]):
 
     def _problems(self, view: View, state: FolderVectors) -> list[str]:
         numbers = range(len(state.segments))
-        problems = [text for number in numbers if (text := state.damage(number))]
+        problems = [text for number in numbers if (text := damage(state, number))]
         codes = {part.name: part.sha256 for part in state.version.codes}
-        return problems + self._damaged(codes, "run `solar index compact` to rebuild it")
+        return problems + damaged_files(
+            self.folder, codes, "run `solar index compact` to rebuild it"
+        )
 
     def _candidates(
         self, view: View, state: FolderVectors, queries: Vectors, k: int, where: Where

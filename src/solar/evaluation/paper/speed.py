@@ -63,7 +63,7 @@ def _measure_here(model: str, name: str, runs: int, how: dict[str, Any]) -> Spee
     import numpy as np
     import torch
 
-    from solar.describe.pipeline import describer
+    from solar.describe.runtime import describer
     from solar.describe.settings import Settings
     from solar.models import retrieval_model
 

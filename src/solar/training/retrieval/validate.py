@@ -12,6 +12,7 @@ from solar.datasets.labelled.sources import TrainingSet, read_training_set
 from solar.datasets.public.registry import GROUND_TRUTHS
 from solar.describe import pipeline
 from solar.describe.prefetch import ahead
+from solar.describe.runtime import describer
 from solar.describe.settings import Settings
 from solar.errors import SolarError
 from solar.evaluation import EvaluationSettings, evaluate, evaluate_labels
@@ -104,7 +105,7 @@ def described_at(
     """Describe photos as an index does; names and rows of the readable ones."""
     how = Settings.of(net, size=size, scales=scales)
     job = pipeline.DescribingJob(photos, how)
-    describe = pipeline.describer(net, how)
+    describe = describer(net, how)
     numbers, threads = range(len(photos)), pipeline.decoders_for(describe.device)
     decoded = ahead(job.decode, numbers, threads, 64 + threads)
     found = job.describe(numbers, decoded, describe)

@@ -28,6 +28,7 @@ import numpy as np
 from lib.machine import machine
 from lib.places import descriptors, labels_of, searchable, shards
 
+from solar import locate
 from solar.errors import SolarError
 from solar.images import find_photos
 from solar.images.exif import ExifFacts, Position
@@ -125,7 +126,7 @@ def measure(
     errors, inside, seconds, mistaken = [], [], [], Counter[str]()
     for name in queries:
         start = time.perf_counter()
-        found = index.locate(name)
+        found = locate(name, index)
         seconds.append(time.perf_counter() - start)
         if found.position is not None and found.radius is not None:
             [error] = distances(found.position, [positions[name]]).tolist()

@@ -85,11 +85,11 @@ def test_a_photo_is_located_by_its_look_alikes_and_not_by_itself(index: Path) ->
 
 def test_a_photo_of_somewhere_else_is_not_located(index: Path) -> None:
     with Index.open(index) as opened:
-        assert not opened.locate("7-0.jpg")
+        assert not locate("7-0.jpg", opened)
 
 
 def test_an_index_without_positions_is_told(index: Path, tmp_path: Path) -> None:
     roots = Roots.at(index.parent / "photos")
     one = Index.create(tmp_path / "i.solar", np.eye(2), ["0-0.jpg", "6-0.jpg"], roots=roots)
     with one, pytest.raises(SolarError, match="position"):
-        one.locate("0-0.jpg")
+        locate("0-0.jpg", one)

@@ -151,19 +151,6 @@ def test_photos_that_are_all_the_same_gain_nothing(net: RetrievalNet, tmp_path: 
         solar.adapt(index)
 
 
-def test_a_published_layer_is_measured_and_attached(
-    make: Make, net: RetrievalNet, tmp_path: Path
-) -> None:
-    weight = torch.eye(DIM)[:8]  # what tells places apart
-    torch.save({"layer.weight": weight, "layer.bias": torch.zeros(8)}, tmp_path / "layer.pth")
-    found = solar.adapt(make(), layer=tmp_path / "layer.pth")
-    assert found.gain > 0.2
-    assert found.model.adapt is not None
-    torch.testing.assert_close(found.model.adapt.weight.data, weight)
-    with pytest.raises(SolarError, match="length 9"):
-        solar.adapt(make(folder="again.solar"), layer=nn.Linear(9, 8))
-
-
 def test_what_is_no_index_gets_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(SolarError, match="solar index build"):
         solar.adapt(tmp_path)

@@ -15,7 +15,6 @@ def adapt(
     output: Output,
     labels: Path | None = None,
     model: Model = None,
-    layer: Annotated[Path | None, typer.Option("--ilias-layer", metavar="FILE")] = None,
     dim: Annotated[int | None, typer.Option(min=1)] = None,
     epochs: Annotated[int | None, typer.Option(min=1)] = None,
     margin: Annotated[float | None, typer.Option(min=0, max=1)] = None,
@@ -30,7 +29,6 @@ def adapt(
     Options:
         labels: Labels: a CSV of name,label, or a JSON object of names and labels; default: folder
             names.
-        layer: Use a layer in the format of ILIAS (.pth) instead of training one.
         dim: Length of the new embeddings; default: at most 512.
         epochs: Number of passes over the photos.
         margin: CosFace margin, subtracted from the cosine of the label.
@@ -45,9 +43,7 @@ def adapt(
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     start = perf_counter()
     with steps() as progress:
-        found = work.adapt(
-            index, labels, output, model=model, layer=layer, progress=progress, **options
-        )
+        found = work.adapt(index, labels, output, model=model, progress=progress, **options)
     summary = {"model": str(output), **found.to_dict(), "seconds": perf_counter() - start}
     if json:
         print_json(summary)
@@ -58,5 +54,4 @@ def adapt(
         f"mAP {before:.1f} → {after:.1f} on places it was not trained on ({gain:+.1f}, 95 % "
         f"interval {low:+.1f} to {high:+.1f}, {found.places} places)"
     )
-    how = f"Trained on all {found.photos:,} labelled photos" if layer is None else f"With {layer}"
-    say(f"{how} → {output}")
+    say(f"Trained on all {found.photos:,} labelled photos → {output}")

@@ -20,7 +20,7 @@ from solar.describe.network import Network, kept_facts, network_of
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.known_roots import confirm, confirmed_roots
-from solar.index.location import Location
+from solar.index.location import Location, find_location
 from solar.index.photo_index import PhotoIndex
 from solar.index.search import Conditions, SearchSettings
 from solar.index.sources import BATCH, batches
@@ -439,10 +439,11 @@ def locate(
     verify: VerifySettings | None = None,
     include_self: bool = False,
 ) -> Location:
-    """Estimate where a photo was taken, from an index or its address.
+    """Estimate where a photo was taken, from verified matches whose position is known.
 
-    Other arguments are those of `PhotoIndex.locate`. A SolarError if no photo of the index has a
-    position.
+    Takes an index or its address; other arguments are those of `Index.search`. The position of an
+    indexed photo itself does not count. A SolarError if no photo of the index has a position.
     """
     with opened(index) as found:
-        return found.locate(query, box=box, verify=verify, include_self=include_self)
+        settings = SearchSettings(box=box, verify=verify, include_self=include_self)
+        return find_location(found, query, settings)

@@ -67,7 +67,7 @@ class Location:
 
 
 def find_location(index: Searchable, query: Any, settings: SearchSettings) -> Location:
-    """Estimate where a photo was taken; see `PhotoIndex.locate`."""
+    """Estimate where a photo was taken; see `solar.locate`."""
     verify = settings.verify or VerifySettings()
     settings = replace(settings, k=verify.top, verify=verify, where=[_ANYWHERE])
     *_, last = index.stages(query, settings)

@@ -9,9 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from solar.errors import SolarError
-from solar.index.location import Location, find_location
-from solar.index.search import Conditions, Searchable, SearchSettings
-from solar.ranking.verify import VerifySettings
+from solar.index.search import Conditions, Searchable
 from solar.storage.protocol import NoVectorsError
 from solar.storage.types import REMOVED, Amendment, Hit, Photo, Skipped
 
@@ -56,21 +54,6 @@ class PhotoIndex(Searchable):
     def skipped(self) -> dict[str, str]:
         """Files below the roots that could not be indexed, and why."""
         return {name: one.reason for name, one in self.engine.skipped().items()}
-
-    def locate(
-        self,
-        query: Any,
-        *,
-        box: Box | None = None,
-        verify: VerifySettings | None = None,
-        include_self: bool = False,
-    ) -> Location:
-        """Estimate where a photo was taken, from verified matches whose position is known.
-
-        Arguments are as for `search`. The position of an indexed photo itself does not count.
-        """
-        settings = SearchSettings(box=box, verify=verify, include_self=include_self)
-        return find_location(self, query, settings)
 
     def remove(self, paths: str | Sequence[str]) -> int:
         """Remove photos, all at once, and say how many.

@@ -15,8 +15,8 @@ without ``.pth``, and for cirtorch also without the hash) is accepted as well:
 * ``whiten-<backbone>-<pooling>-<training set>``: whitening of whole descriptors, ``rwhiten-…`` of
   regions (pooling ``…-r`` sums regions), ``lwhiten-…`` of every place of the map.
 
-Backbones are r50, r101, r152 (ResNets), vgg16, alexnet, d121, d169 and d201 (DenseNets); training
-sets are sfm120k (retrieval-SfM-120k) and gl18 (Google Landmarks 2018).
+Backbones are r50, r101, r152 (ResNets), vgg16 and alexnet; training sets are sfm120k
+(retrieval-SfM-120k) and gl18 (Google Landmarks 2018).
 """
 
 from __future__ import annotations
@@ -203,9 +203,6 @@ _BACKBONES = {
     "resnet50": (2048, 23_508_032),
     "resnet101": (2048, 42_500_160),
     "resnet152": (2048, 58_143_808),
-    "densenet121": (1024, 0),
-    "densenet169": (1664, 0),
-    "densenet201": (1920, 0),
 }
 _GEM = 1  # p
 
@@ -408,9 +405,6 @@ _MODELS = (
     _whiten("rwhiten-r101-mac-r-sfm120k", "retrieval-SfM-120k-resnet101-mac-r-rwhiten-7f1ed8c"),
     _whiten("lwhiten-r101-sfm120k", "retrieval-SfM-120k-resnet101-lwhiten-9f830ef"),
     _whiten("whiten-r152-gem-sfm120k", "retrieval-SfM-120k-resnet152-gem-whiten-abe7b93"),
-    _whiten("whiten-d121-gem-sfm120k", "retrieval-SfM-120k-densenet121-gem-whiten-79e3eea"),
-    _whiten("whiten-d169-gem-sfm120k", "retrieval-SfM-120k-densenet169-gem-whiten-6b2a76a"),
-    _whiten("whiten-d201-gem-sfm120k", "retrieval-SfM-120k-densenet201-gem-whiten-22ea45c"),
     _whiten("whiten-r101-gem-gl18", "gl18-50perlid-resnet101-gem-whiten-0ea46be"),
     _how("how-r18", "how_r18.pth", "resnet18", 11_242_176, 75.1, 79.4),
     _how("how-r50", "how_r50-.pth", "resnet50-conv4", 8_674_496, 78.3, 80.1),

@@ -28,7 +28,6 @@ from solar.index.index import opened
 from solar.index.photo_index import PhotoIndex
 from solar.losses import cosface
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
-from solar.models.checkpoint import load_whitening
 from solar.models.hub.repository import refuse_unfetched
 from solar.nn import within_whitening
 from solar.storage.types import DescriptorSpec
@@ -121,7 +120,6 @@ def adapt(
     output: str | Path | None = None,
     *,
     model: RetrievalNet | str | Path | None = None,
-    layer: nn.Linear | str | Path | None = None,
     settings: AdaptationSettings | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -144,8 +142,6 @@ def adapt(
             ignored.
         output: Where to write the network, a `.safetensors`.
         model: The network that made the embeddings, if the one named in the index is missing.
-        layer: Measure and keep this layer instead of training one: a file as published by ILIAS
-            (`layer.weight` and `layer.bias`).
         settings: How to train and measure.
         progress: Called with the name of the step, the number done and the total.
         options: Fields of `AdaptationSettings`, in place of those of `settings`.
@@ -162,7 +158,6 @@ def adapt(
         described, stored = index.mapped()
     names = [photo.path for photo in described]
     net = _network(spec, model, where)
-    given = None if layer is None else _fitting(layer, net)
     rows, places = _labelled(names, labels, where)
     count = len(np.unique(places))
     if count < LEAST_PLACES:
@@ -171,7 +166,7 @@ def adapt(
             f"only be told from chance with {LEAST_PLACES}: label more places."
         )
     vectors = stored[rows].astype(np.float32)
-    before, after = _held_out(vectors, places, given, settings, progress)
+    before, after = _held_out(vectors, places, settings, progress)
     low, high = interval(after - before, seed=settings.seed)
     means = float(before.mean()), float(after.mean())
     if low <= 0:
@@ -182,7 +177,7 @@ def adapt(
             "gain, so nothing is written: label more places, or stay with "
             f"{spec.model or 'the model'}."
         )
-    adapted = net.with_adaptation(given or trained_layer(vectors, places, settings))
+    adapted = net.with_adaptation(trained_layer(vectors, places, settings))
     if output is not None:
         adapted.source = str(save(adapted, output).resolve())
     return Adaptation(adapted, *means, low, high, len(places), count)
@@ -300,16 +295,15 @@ def _batches(
 def _held_out(
     vectors: AnyFloats,
     places: PlaceNames,
-    given: nn.Linear | None,
     settings: AdaptationSettings,
     progress: Progress | None,
 ) -> tuple[Doubles, Doubles]:
-    """The mAP of every place without a layer, and with `given` or one trained on other places."""
+    """The mAP of every place without a layer, and with one trained on other places."""
     count = min(settings.folds, len(np.unique(places)) // 2)
     before, after = [], []
     advance = counted(progress, "Measuring on held-out places", count)
     for left_out in _folds(places, count, settings.seed):
-        layer = given or trained_layer(vectors[~left_out], places[~left_out], settings)
+        layer = trained_layer(vectors[~left_out], places[~left_out], settings)
         queries = vectors[left_out]
         before.append(_precision(queries, places[left_out]))
         adapted = F.normalize(layer(torch.from_numpy(queries))).numpy()
@@ -355,16 +349,6 @@ def _labelled(
     _, number, counts = np.unique(places, return_inverse=True, return_counts=True)
     several = counts[number] > 1 if len(rows) else np.zeros(0, bool)
     return rows[several], places[several]
-
-
-def _fitting(layer: nn.Linear | str | Path, net: RetrievalNet) -> nn.Linear:
-    given = layer if isinstance(layer, nn.Linear) else load_whitening(layer)
-    if given.in_features != net.dim:
-        raise SolarError(
-            f"The layer takes embeddings of length {given.in_features}, but the network computes "
-            f"{net.dim}: choose a layer for this network."
-        )
-    return given.requires_grad_(False)
 
 
 def _network(

@@ -1,6 +1,5 @@
 """Going through 5,000 groups of duplicates: in the web app, and on a page that is a file."""
 
-import csv
 import json
 import re
 from collections.abc import Iterator
@@ -69,7 +68,7 @@ def exported(page: Page, form: str, every: bool = False) -> str:
     page.get_by_role("heading", name="Export the decisions").wait_for()
     if every:
         press("ArrowDown")
-    for _ in range(1 + ["JSON", "CSV", "List of paths"].index(form)):
+    for _ in range(1 + ["JSON", "List of paths"].index(form)):
         press("Tab")
     with page.expect_download() as found:
         press("Enter")
@@ -195,9 +194,6 @@ def test_5000_groups_are_gone_through_with_the_keyboard_alone(reviewed: str, vis
         (7, [seven[0].name, seven[2].name], [seven[1].name], [[seven[0].name, seven[2].name]]),
         (4998, [photo.name for photo in last], [], []),
     ]
-    rows = list(csv.DictReader(exported(page, "CSV").splitlines()))
-    assert [row["decision"] for row in rows][:4] == ["remove", "keep", "keep", "keep"]
-    assert [row["name"] for row in rows[:2]] == [one[0].name, one[1].name]
     assert exported(page, "List of paths").splitlines() == [one[0].name, seven[1].name]
     every = exported(page, "List of paths", every=True).splitlines()
     suggested = sum(len(group.rest) for group in GROUPS)

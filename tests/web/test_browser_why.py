@@ -79,13 +79,9 @@ def test_a_result_tells_why_it_was_found(site: str, visit: Visit) -> None:
     assert a.locator("canvas").evaluate("c => getComputedStyle(c).opacity") == "0"
     page.get_by_role("switch", name="Lines").uncheck()
     assert page.locator(".lines.none").count() == 1
-    with page.expect_request("**/api/v1/why") as asked:
-        page.get_by_role("switch", name="Without attention").check()
-    assert asked.value.post_data_json["attention"] is False
-    explained(page)
     page.reload()
     explained(page)
-    assert page.get_by_role("switch", name="Without attention").is_checked()
+    assert page.get_by_label("Opacity").input_value() == "0"
     assert parameters(page)["box"] == "30,20,220,170"
 
 

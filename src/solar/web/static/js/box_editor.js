@@ -1,7 +1,7 @@
 // A photo on which one can draw a box, move it and change its size: mouse, touch and keyboard.
 
 import * as boxes from "./boxes.js";
-import { el, style } from "./dom.js";
+import { cover, el, placeOn, shaped } from "./dom.js";
 import { say } from "./notice.js";
 
 const HANDLES = ["nw", "n", "ne", "e", "se", "s", "sw", "w"];
@@ -21,9 +21,7 @@ export function boxEditor(photo, changed) {
   });
   frame.append(...HANDLES.map((edges) => el("i", { "data-edges": edges })));
   const image = el("img", { src: photo.photo, alt: photo.name, draggable: "false" });
-  const stage = style(el("div.stage", {}, image, frame), {
-    "--ratio": String(photo.width / photo.height || 4 / 3),
-  });
+  const stage = shaped(el("div.stage", {}, image, frame), photo);
   let box = null;
   let settling = 0;
 
@@ -32,7 +30,7 @@ export function boxEditor(photo, changed) {
     box = next && boxes.between(next.slice(0, 2), next.slice(2), photo);
     frame.hidden = !box;
     stage.classList.toggle("boxed", Boolean(box));
-    if (box) cover(frame, box);
+    if (box) cover(frame, box, photo);
   }
 
   function settle() {
@@ -41,13 +39,7 @@ export function boxEditor(photo, changed) {
     changed(box);
   }
 
-  function place(event) {
-    const bounds = image.getBoundingClientRect();
-    return [
-      ((event.clientX - bounds.left) / bounds.width) * photo.width,
-      ((event.clientY - bounds.top) / bounds.height) * photo.height,
-    ];
-  }
+  const place = (event) => placeOn(image, event, photo);
 
   stage.addEventListener("pointerdown", (event) => {
     const touch = event.pointerType === "touch";
@@ -124,19 +116,9 @@ export function boxEditor(photo, changed) {
         };
         const text = `Search with part ${at + 1}`;
         const given = { type: "button", "aria-label": text, title: text, on: { click: take } };
-        return cover(el("button.suggested", given), corners);
+        return cover(el("button.suggested", given), corners, photo);
       }),
     );
-  }
-
-  /** Lays an element over a part of the photo. */
-  function cover(element, [x1, y1, x2, y2]) {
-    return style(element, {
-      left: `${(100 * x1) / photo.width}%`,
-      top: `${(100 * y1) / photo.height}%`,
-      width: `${(100 * (x2 - x1)) / photo.width}%`,
-      height: `${(100 * (y2 - y1)) / photo.height}%`,
-    });
   }
 
   return {

@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 import { endless } from "./endless.js";
 import { browseQuery, FILTERS } from "./filters/address.js";
 import { facets } from "./filters/facets.js";
-import { filterFields } from "./filters/fields.js";
+import { filterFields, follow } from "./filters/fields.js";
 import { savedList } from "./filters/saved.js";
 import { shelf } from "./filters/shelf.js";
 import { PHOTOS } from "./filters/sorting.js";
@@ -127,8 +127,7 @@ export function browser({ open, actions }, shelving = null) {
     fields.show(params);
     if (shelving) showTimes(params);
     saved.replaceChildren(...[savedList(shelving.info)].filter(Boolean));
-    const input = find.querySelector("input");
-    if (input !== document.activeElement) input.value = params.name ?? "";
+    follow({ name: find }, params);
     if (FILTERS.some((name) => name !== "name" && params[name])) unfold(true);
     const query = String(browseQuery(params, {}));
     if (query === shown) return;
@@ -153,9 +152,6 @@ export function browser({ open, actions }, shelving = null) {
       bar,
     ),
     find: () => find.querySelector("input").focus(),
-    get current() {
-      return grid.current;
-    },
     focus,
     stop: list.stop,
     show,

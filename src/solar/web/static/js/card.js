@@ -2,6 +2,7 @@
 
 import { button, el } from "./dom.js";
 import { openMenu } from "./menu.js";
+import * as route from "./route.js";
 import { opening } from "./viewer/address.js";
 import { counted, VERDICTS } from "./words.js";
 
@@ -15,7 +16,7 @@ const TRUTH = new Map([
  * @param {object} given
  * @param {?string} given.open Where the picture leads, if it does not open the photo.
  * @param {function(): object[]} given.actions What can be done: the first is a button of its own,
- *   the others are in its menu.
+ *   the others are in its menu; some have a `key`.
  * @param {?string} given.beside A note on the picture.
  * @param {boolean} given.truth Whether labels judge the result.
  */
@@ -34,15 +35,26 @@ export function card(hit, { open = null, actions = null, beside = null, truth = 
     mark && el("span.truth", {}, mark),
     beside && el("span.beside", {}, beside),
   );
+  const keydown = (event) => actions && press(event, actions());
   return el(
     "li.card",
-    { "data-id": hit.id, "data-truth": kind },
+    { "data-id": hit.id, "data-truth": kind, on: { keydown } },
     picture,
     hit.verdict && verdictLine(hit),
     cardName(hit.name),
     hit.taken && el("div.card-facts", {}, hit.taken.slice(0, 10)),
     actions && actionRow(hit, actions),
   );
+}
+
+/** Does what a key stands for. */
+function press(event, actions) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const found = actions.find((one) => one && one.key === event.key.toLowerCase());
+  if (!found) return;
+  event.preventDefault();
+  if (found.on) found.on(event);
+  else route.go(found.href);
 }
 
 /** The first action, and a menu with all others. */

@@ -58,4 +58,31 @@ export function style(node, values) {
   return node;
 }
 
+/** Gives an element the shape of a photo. */
+export const shaped = (node, { width, height }) =>
+  style(node, { "--ratio": String(width / height || 4 / 3) });
+
+/** Lays an element over the part [left, top, right, bottom] of a photo. */
+export const cover = (node, [left, top, right, bottom], { width, height }) =>
+  style(node, {
+    left: `${(100 * left) / width}%`,
+    top: `${(100 * top) / height}%`,
+    width: `${(100 * (right - left)) / width}%`,
+    height: `${(100 * (bottom - top)) / height}%`,
+  });
+
+/** Where on a photo a pointer is, in the photo's pixels; `node` is where the photo is shown. */
+export function placeOn(node, { clientX, clientY }, photo) {
+  const { left, top, width, height } = node.getBoundingClientRect();
+  return [((clientX - left) / width) * photo.width, ((clientY - top) / height) * photo.height];
+}
+
+/** The head of a view; a text is its title. */
+export const viewHead = (...parts) =>
+  el(
+    "div.view-head",
+    {},
+    ...parts.map((part) => (typeof part === "string" ? el("h1.view-title", {}, part) : part)),
+  );
+
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -1,19 +1,14 @@
 // Texts that leave the page: as files, or by the clipboard.
 
 import { el } from "./dom.js";
+import { notify } from "./notice.js";
+import { counted } from "./words.js";
 
 /** Has the browser save a text as a file. */
 export function save(name, type, text) {
   const address = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
   el("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
-}
-
-/** Rows of values as CSV. */
-export function csv(rows) {
-  const cell = (value) =>
-    /[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : (value ?? "");
-  return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }
 
 /** Copies a text, and gives whether that worked. */
@@ -31,4 +26,11 @@ export async function copy(text) {
   area.remove();
   before?.focus({ preventScroll: true });
   return copied;
+}
+
+/** Copies the paths of photos, one per line, as the index has them. */
+export async function copyPaths(photos) {
+  const done = await copy(photos.map((photo) => `${photo.name}\n`).join(""));
+  if (done) notify(`${counted(photos.length, "path")} copied.`);
+  else notify("The browser does not allow copying.", "bad");
 }

@@ -4,48 +4,24 @@ import { AGAINST, EMBER, FOR } from "./colours.js";
 
 const LONGER = 360;
 
-/** The values at a place between cells, bilinear; `x` and `y` in cells, from the first one's middle. */
-function sample({ row, rows, columns }, x, y) {
-  const [left, top] = [Math.min(Math.max(x, 0), columns - 1), Math.min(Math.max(y, 0), rows - 1)];
-  const [c, r] = [Math.floor(left), Math.floor(top)];
-  const [right, below] = [Math.min(c + 1, columns - 1), Math.min(r + 1, rows - 1)];
-  const [u, v] = [left - c, top - r];
-  const upper = row[r * columns + c] * (1 - u) + row[r * columns + right] * u;
-  const lower = row[below * columns + c] * (1 - u) + row[below * columns + right] * u;
-  return upper * (1 - v) + lower * v;
-}
-
 /**
  * Draws a map on a canvas that lies on the whole photo.
  * @param {object} map An answer of the server: row, rows, columns, extent.
  * @param {{width: number, height: number}} photo
  */
 export function drawHeat(canvas, map, photo) {
-  fit(canvas, photo);
-  const [acrossAll, downAll] = map.extent ?? [map.columns, map.rows];
+  const [across, down] = map.extent ?? [map.columns, map.rows];
+  const edges = (cells, all, whole) =>
+    Array.from({ length: cells + 1 }, (_, at) => (at * whole) / all);
   const low = Math.min(...map.row);
   const range = Math.max(...map.row) - low || 1;
-  const context = canvas.getContext("2d");
-  const picture = context.createImageData(canvas.width, canvas.height);
-  for (let y = 0, at = 0; y < canvas.height; y++) {
-    const down = ((y + 0.5) / canvas.height) * downAll - 0.5;
-    for (let x = 0; x < canvas.width; x++, at += 4) {
-      const across = ((x + 0.5) / canvas.width) * acrossAll - 0.5;
-      const level = (sample(map, across, down) - low) / range;
-      const [red, green, blue] = EMBER[Math.round(255 * level)];
-      picture.data[at] = red;
-      picture.data[at + 1] = green;
-      picture.data[at + 2] = blue;
-      picture.data[at + 3] = 255;
-    }
-  }
-  context.putImageData(picture, 0, 0);
-}
-
-function fit(canvas, photo) {
-  const scale = LONGER / Math.max(photo.width, photo.height);
-  canvas.width = Math.max(1, Math.round(photo.width * scale));
-  canvas.height = Math.max(1, Math.round(photo.height * scale));
+  const { width, height } = photo;
+  const columns = edges(map.columns, across, width);
+  const rows = edges(map.rows, down, height);
+  paint(canvas, { rows, columns, width, height }, map.row, (value) => [
+    ...EMBER[Math.round((255 * (value - low)) / range)],
+    255,
+  ]);
 }
 
 /** What a pixel of each region adds: heat by area. */
@@ -72,7 +48,17 @@ export function brightest(...densities) {
  * @param {number} most What is opaque.
  */
 export function drawEvidence(canvas, photo, densities, most) {
-  fit(canvas, photo);
+  paint(canvas, photo, densities, (value) => [
+    ...(value > 0 ? FOR : AGAINST),
+    255 * Math.min(1, Math.abs(value) / (most || 1)),
+  ]);
+}
+
+/** Colours a canvas by values of regions, linear between their middles. */
+function paint(canvas, photo, values, colourOf) {
+  const scale = LONGER / Math.max(photo.width, photo.height);
+  canvas.width = Math.max(1, Math.round(photo.width * scale));
+  canvas.height = Math.max(1, Math.round(photo.height * scale));
   const context = canvas.getContext("2d");
   const picture = context.createImageData(canvas.width, canvas.height);
   const down = between(photo.rows, canvas.height, photo.height);
@@ -83,14 +69,9 @@ export function drawEvidence(canvas, photo, densities, most) {
     for (let x = 0; x < canvas.width; x++, at += 4) {
       const [c, right, u] = across[x];
       if (r < 0 || c < 0) continue;
-      const upper = densities[r * wide + c] * (1 - u) + densities[r * wide + right] * u;
-      const lower = densities[below * wide + c] * (1 - u) + densities[below * wide + right] * u;
-      const value = upper * (1 - v) + lower * v;
-      const [red, green, blue] = value > 0 ? FOR : AGAINST;
-      picture.data[at] = red;
-      picture.data[at + 1] = green;
-      picture.data[at + 2] = blue;
-      picture.data[at + 3] = 255 * Math.min(1, Math.abs(value) / (most || 1));
+      const upper = values[r * wide + c] * (1 - u) + values[r * wide + right] * u;
+      const lower = values[below * wide + c] * (1 - u) + values[below * wide + right] * u;
+      picture.data.set(colourOf(upper * (1 - v) + lower * v), at);
     }
   }
   context.putImageData(picture, 0, 0);

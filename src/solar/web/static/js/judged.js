@@ -4,7 +4,7 @@ import { button, el, set } from "./dom.js";
 import { notify, say } from "./notice.js";
 
 const MOST = 50;
-const KINDS = { like: ["add", "More like this"], unlike: ["less", "Less like this"] };
+const KINDS = { like: ["add", "More like this", "+"], unlike: ["less", "Less like this", "-"] };
 // Marks that were not searched with yet, for those who look at a photo and come back.
 const pending = new Map();
 
@@ -68,7 +68,6 @@ export function judged(list, search, allowed) {
   }
 
   function toggle(id, kind) {
-    if (!allowed) return;
     const [mine, other] = kind === "like" ? [marks.like, marks.unlike] : [marks.unlike, marks.like];
     if (!mine.delete(id)) {
       if (mine.size >= MOST) {
@@ -85,7 +84,6 @@ export function judged(list, search, allowed) {
 
   return {
     element: bar,
-    toggle,
     search: () => again.click(),
     /** Takes the marks of an address, or those made since at the same search. */
     show(params) {
@@ -106,8 +104,8 @@ export function judged(list, search, allowed) {
     on: mark,
     /** What a menu offers for a photo. */
     actions: (id) =>
-      (allowed ? Object.entries(KINDS) : []).map(([kind, [symbol, text]]) => ({
-        ...{ text, symbol, pressed: marks[kind].has(id), on: () => toggle(id, kind) },
+      (allowed ? Object.entries(KINDS) : []).map(([kind, [symbol, text, key]]) => ({
+        ...{ text, symbol, key, pressed: marks[kind].has(id), on: () => toggle(id, kind) },
       })),
   };
 }

@@ -1,6 +1,7 @@
 // The keyboard: what each key does, and the dialog that tells.
 
-import { button, el } from "./dom.js";
+import { closeRow, openDialog } from "./dialog.js";
+import { el } from "./dom.js";
 import { VERDICTS } from "./words.js";
 
 const LEGEND = [
@@ -94,10 +95,9 @@ export function help() {
   const groups = Object.entries(HELP).map(([name, rows]) =>
     el("section", {}, el("h3", {}, name), el("dl", {}, ...rows.map(row))),
   );
-  const dialog = el(
-    "dialog.help",
-    { "aria-labelledby": "help-title", tabindex: "-1" },
-    el("h2", { id: "help-title" }, "Help"),
+  const dialog = openDialog(
+    "help",
+    "Help",
     el(
       "dl.legend-words",
       {},
@@ -117,17 +117,8 @@ export function help() {
       {},
       "Drop photos anywhere on the page, or paste them. In an open photo, use the wheel, pinch or double-click to zoom, drag to pan, and swipe for the next photo.",
     ),
-    el(
-      "div.row.end",
-      {},
-      el("a", { href: "api/v1/openapi.json" }, "API (OpenAPI)"),
-      button("Close", { kind: "primary", on: () => dialog.close() }),
-    ),
+    closeRow(el("a", { href: "api/v1/openapi.json" }, "API (OpenAPI)")),
   );
-  dialog.addEventListener("close", () => dialog.remove());
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  document.body.append(dialog);
-  dialog.showModal();
   // Neither button is what one came for, and on a phone they are far below.
   dialog.focus();
   dialog.scrollTop = 0;

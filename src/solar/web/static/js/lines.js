@@ -14,18 +14,35 @@ export const line = (colour) =>
   );
 
 /**
- * Puts lines where they belong.
- * @param {SVGElement} sheet What they are drawn on, as large as `pair`.
+ * A sheet of lines over two photos, which stay in place when sizes change.
+ * @param {HTMLElement} pair What the sheet covers.
  * @param {HTMLElement[]} photos The elements of both.
- * @param {[SVGGElement, number[], number[]][]} lines Each with its ends as parts of the photos.
  */
-export function layLines(sheet, pair, photos, lines) {
-  const base = pair.getBoundingClientRect();
-  const [first, second] = photos.map((one) => one.getBoundingClientRect());
-  set(sheet, "viewBox", `0 0 ${base.width} ${base.height}`);
-  for (const [group, from, to] of lines) {
-    lay(group, inside(first, base, from), inside(second, base, to));
+export function lineSheet(pair, photos, given = { "aria-hidden": "true" }) {
+  const sheet = el("svg.lines", given);
+  let lines = [];
+
+  function lay() {
+    const base = pair.getBoundingClientRect();
+    const [first, second] = photos.map((one) => one.getBoundingClientRect());
+    set(sheet, "viewBox", `0 0 ${base.width} ${base.height}`);
+    for (const [group, from, to] of lines) {
+      place(group, inside(first, base, from), inside(second, base, to));
+    }
   }
+  const watch = new ResizeObserver(lay);
+  for (const one of [pair, ...photos]) watch.observe(one);
+
+  return {
+    element: sheet,
+    /** Shows lines, each a group with its ends as parts of the photos. */
+    show(next) {
+      lines = next;
+      sheet.replaceChildren(...lines.map(([group]) => group));
+      lay();
+    },
+    leave: () => watch.disconnect(),
+  };
 }
 
 const inside = (bounds, base, [x, y]) => [
@@ -33,13 +50,12 @@ const inside = (bounds, base, [x, y]) => [
   bounds.top - base.top + y * bounds.height,
 ];
 
-function lay(group, [xa, ya], [xb, yb]) {
+function place(group, [xa, ya], [xb, yb]) {
   const [reach, seen, first, second] = group.children;
   for (const one of [reach, seen]) {
-    set(one, "x1", xa);
-    set(one, "y1", ya);
-    set(one, "x2", xb);
-    set(one, "y2", yb);
+    for (const [name, value] of Object.entries({ x1: xa, y1: ya, x2: xb, y2: yb })) {
+      set(one, name, value);
+    }
   }
   set(first, "cx", xa);
   set(first, "cy", ya);

@@ -83,6 +83,19 @@ export function field(text, given, changed, ready = () => true) {
   return el("label.field", {}, el("span", {}, text), input);
 }
 
+/** A slider for the opacity of a map on a photo, which the browser remembers. */
+export function opacitySlider(changed) {
+  const key = "solar-opacity";
+  const tell = () => {
+    changed(String(input.value / 100));
+    localStorage.setItem(key, input.value);
+  };
+  const value = localStorage.getItem(key) ?? "70";
+  const input = el("input", { type: "range", min: "0", max: "100", value, on: { input: tell } });
+  tell();
+  return el("label.field", {}, el("span", {}, "Opacity"), input);
+}
+
 /** Puts controls in the place of those there were; whoever was at one of them stays there. */
 export function refill(element, controls) {
   const all = () => [...element.querySelectorAll("input, select")];

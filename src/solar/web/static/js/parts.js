@@ -2,7 +2,7 @@
 
 import * as boxes from "./boxes.js";
 import { thumbnail } from "./card.js";
-import { button, el, style } from "./dom.js";
+import { button, cover, el, shaped } from "./dom.js";
 import { photo } from "./photos.js";
 
 export const MOST = 10;
@@ -56,7 +56,7 @@ export function strip(parts, changed) {
     photo(part.id).then(
       (found) => {
         name(found.name);
-        style(main, { "--ratio": String(found.width / found.height || 4 / 3) });
+        shaped(main, found);
         main.append(thumbnail(found), ...frame(part.box, found));
       },
       () => main.append("gone"),
@@ -67,15 +67,7 @@ export function strip(parts, changed) {
 }
 
 /** The box of a part on its thumbnail. */
-function frame(box, { width, height }) {
+function frame(box, photo) {
   if (!box) return [];
-  const [x1, y1, x2, y2] = boxes.between(box.slice(0, 2), box.slice(2), { width, height });
-  const percent = (value, whole) => `${(100 * value) / whole}%`;
-  const place = {
-    left: percent(x1, width),
-    top: percent(y1, height),
-    width: percent(x2 - x1, width),
-    height: percent(y2 - y1, height),
-  };
-  return [style(el("i.part-box"), place)];
+  return [cover(el("i.part-box"), boxes.between(box.slice(0, 2), box.slice(2), photo), photo)];
 }

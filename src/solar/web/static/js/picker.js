@@ -5,10 +5,11 @@ import { el, icon } from "./dom.js";
 import { filePicker } from "./upload.js";
 
 /**
+ * Fills `root`, and gives what a view has to give, with `photos` of `browser`.
  * @param {{title: string, text: string, open?: function, actions?: function, take: function(File[]), more?: Node,
  *   shelving?: object}} given
  */
-export function picker({ title, text, open, actions, take, more = null, shelving = null }) {
+export function picker(root, { title, text, open, actions, take, more = null, shelving = null }) {
   const photos = browser({ open, actions }, shelving);
   const zone = el(
     "section.dropzone",
@@ -20,5 +21,6 @@ export function picker({ title, text, open, actions, take, more = null, shelving
     el("p.hint", {}, "or drop one anywhere, or paste it"),
     more,
   );
-  return { element: el("div.picker", {}, zone, photos.element), photos };
+  root.append(el("div.picker", {}, zone, photos.element));
+  return { photos, leave: photos.stop, keys: { "/": photos.find, ArrowDown: photos.focus } };
 }

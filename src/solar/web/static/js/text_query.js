@@ -5,10 +5,6 @@ import { button, el } from "./dom.js";
 /** The first model that reads words, or null. */
 export const reader = (info) => info.models.find((model) => model.text) ?? null;
 
-/** Whether the model that an address names reads words. */
-export const reads = (info, { model }) =>
-  (info.models.find((one) => one.name === model) ?? info.models[0]).text;
-
 /**
  * A field for words, which are searched with when it is sent: half a word finds anything.
  * @param {string} value What is in it.

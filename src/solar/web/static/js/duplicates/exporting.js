@@ -1,7 +1,8 @@
-// Decisions as files: JSON, CSV, or a plain list of the photos that were not kept.
+// Decisions as files: JSON, or a plain list of the photos that were not kept.
 
+import { closeRow, openDialog } from "../dialog.js";
 import { button, el } from "../dom.js";
-import { csv, save } from "../files.js";
+import { save } from "../files.js";
 import { notify } from "../notice.js";
 import { chooser } from "../options.js";
 import { count, counted } from "../words.js";
@@ -10,7 +11,6 @@ import { outcome, suggestion } from "./decisions.js";
 const AT_ONCE = 200;
 const FORMS = {
   JSON: { ending: "json", type: "application/json", write: asJson },
-  CSV: { ending: "csv", type: "text/csv", write: asCsv },
   "List of paths": { ending: "txt", type: "text/plain", write: asList },
 };
 
@@ -36,10 +36,9 @@ export function exportDialog(source, store) {
   const buttons = Object.entries(FORMS).map(([text, form]) =>
     button(text, { on: () => write(form) }),
   );
-  const dialog = el(
-    "dialog.small.dup-export",
-    { "aria-labelledby": "export-title", tabindex: "-1" },
-    el("h2", { id: "export-title" }, "Export the decisions"),
+  const dialog = openDialog(
+    "small.dup-export",
+    "Export the decisions",
     el(
       "p.soft",
       {},
@@ -56,12 +55,8 @@ export function exportDialog(source, store) {
     ),
     el("div.row", {}, ...buttons),
     told,
-    el("div.row.end", {}, button("Close", { on: () => dialog.close() })),
+    closeRow(),
   );
-  dialog.addEventListener("close", () => dialog.remove());
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  document.body.append(dialog);
-  dialog.showModal();
   dialog.querySelector("select").focus();
 }
 
@@ -105,23 +100,6 @@ function asJson(found, collection) {
     };
   });
   return JSON.stringify({ format: "solar-duplicate-decisions-1", collection, groups }, null, 1);
-}
-
-function asCsv(found) {
-  const answer = (value) => (value ? "yes" : "no");
-  const rows = found.flatMap(({ number, group, decision, decided, becomes }) => {
-    const apart = new Set(decision.apart.flatMap((at) => [group.pairs[at].a, group.pairs[at].b]));
-    return group.photos.map((photo, at) => [
-      number,
-      group.kind,
-      photo.name,
-      becomes[at] === "remove" ? "remove" : "keep",
-      answer(decided),
-      answer(apart.has(at)),
-    ]);
-  });
-  const heading = ["group", "kind", "name", "decision", "decided", "in_pair_not_duplicate"];
-  return csv([heading, ...rows]);
 }
 
 function asList(found) {

@@ -1,6 +1,6 @@
 // Two photos of a group: side by side, or one over the other with a slider.
 
-import { el, set, style } from "../dom.js";
+import { el, set, shaped, style } from "../dom.js";
 import { shortName } from "../words.js";
 import { alignment, corners, transform } from "./alignment.js";
 
@@ -36,8 +36,6 @@ export function pairStage() {
   };
 }
 
-const ratio = (photo) => String(photo.width / photo.height || 4 / 3);
-
 function put(image, photo) {
   const address = photo.photo;
   image.closest(".dup-picture, .dup-laid")?.classList.toggle("gone", !address);
@@ -70,7 +68,7 @@ function picture() {
     element,
     show(photo, number, matrix) {
       put(image, photo);
-      style(element, { "--ratio": ratio(photo) });
+      shaped(element, photo);
       badge.textContent = String(number + 1);
       const places = matrix ? corners(matrix) : [];
       const inside = places.some(([x, y]) => Math.min(x, y, 1 - x, 1 - y) > 0.02);
@@ -111,7 +109,7 @@ function slider() {
       ({ matrix } = found);
       put(ground, photos[found.ground]);
       put(over, photos[found.over]);
-      style(box, { "--ratio": ratio(photos[found.ground]) });
+      shaped(box, photos[found.ground]);
       left.textContent = String(pair[found.ground] + 1);
       right.textContent = String(pair[found.over] + 1);
       const names = [found.ground, found.over].map((side) => shortName(photos[side].name));

@@ -1,6 +1,6 @@
 // Going through groups of duplicates: which photo to keep, and which pairs are none.
 
-import { button, el, icon, set } from "../dom.js";
+import { button, el, icon, set, viewHead } from "../dom.js";
 import { nothing, notify, problem, say } from "../notice.js";
 import { chooser, toggle } from "../options.js";
 import { bytes, count, counted, shortName } from "../words.js";
@@ -115,10 +115,8 @@ export function review(root, source, went = () => {}, address = () => null) {
   const element = el(
     "div.dup",
     {},
-    el(
-      "div.view-head",
-      {},
-      el("h1.view-title", {}, "Duplicates"),
+    viewHead(
+      "Duplicates",
       progress,
       kindChooser(),
       el("label.field.dup-at", {}, el("span", {}, "Group"), el("div.row", {}, number, total)),

@@ -88,18 +88,22 @@ export function filterFields(change) {
   return {
     element,
     advanced,
-    /** Sets the fields as the address says, but for the one that somebody is at. */
     show(next) {
       params = next;
-      for (const [name, part] of Object.entries(parts)) {
-        const input = part && part.querySelector("input, select");
-        if (input && input !== document.activeElement) input.value = params[name] ?? "";
-      }
+      follow(parts, params);
     },
     focus() {
       element.querySelector("input, select")?.focus();
     },
   };
+}
+
+/** Sets fields, by the names of their parameters, as an address says, but for the one in use. */
+export function follow(fields, params) {
+  for (const [name, part] of Object.entries(fields)) {
+    const input = part && part.querySelector("input, select");
+    if (input && input !== document.activeElement) input.value = params[name] ?? "";
+  }
 }
 
 /** Whether a day is typed to its end: browsers tell of the year 2 while 2019 is being typed. */

@@ -2,6 +2,7 @@
 
 import { post } from "../api.js";
 import { relearn } from "../collection.js";
+import { openDialog } from "../dialog.js";
 import { button, el } from "../dom.js";
 import { notify } from "../notice.js";
 import { parse } from "../route.js";
@@ -27,7 +28,7 @@ export async function putBack(names, info) {
 /**
  * Asks, and removes.
  * @param {object[]} photos Those to remove.
- * @param {function(?Set<string>)} changed Called with the ids of what is gone, and with nothing when
+ * @param {function(Set<string>=)} changed Called with the ids of what is gone, and with nothing when
  *   it is back.
  */
 export function removalDialog(photos, info, changed) {
@@ -38,10 +39,9 @@ export function removalDialog(photos, info, changed) {
   const more = photos.length - names.length;
   const cancel = button("Cancel", { on: () => dialog.close() });
   const go = button(`Remove ${many}`, { kind: "danger", on: remove });
-  const dialog = el(
-    "dialog.small.removal",
-    { "aria-labelledby": "removal-title" },
-    el("h2", { id: "removal-title" }, `Remove ${many} from “${info.name}”?`),
+  const dialog = openDialog(
+    "small.removal",
+    `Remove ${many} from “${info.name}”?`,
     el(
       "div.removal-text",
       {},
@@ -84,14 +84,11 @@ export function removalDialog(photos, info, changed) {
   async function undo() {
     try {
       await putBack([...gone.values()], info);
-      changed(null);
+      changed();
     } catch (error) {
       notify(error.message, "bad");
     }
   }
 
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
   cancel.focus();
 }

@@ -1,5 +1,6 @@
 // Searches that a visitor saved, with names. They stay in this browser.
 
+import { closeRow, openDialog } from "../dialog.js";
 import { button, el } from "../dom.js";
 import { copy } from "../files.js";
 import { notify } from "../notice.js";
@@ -115,10 +116,10 @@ export function savedDialog(params, info) {
     }
   }
 
-  const dialog = el(
-    "dialog.small.saving",
-    { "aria-labelledby": "saved-title", tabindex: "-1" },
-    el("h2", { id: "saved-title" }, "Saved searches"),
+  fill();
+  const dialog = openDialog(
+    "small.saving",
+    "Saved searches",
     el(
       "p.soft",
       {},
@@ -140,13 +141,8 @@ export function savedDialog(params, info) {
       ),
     told,
     list,
-    el("div.row.end", {}, button("Close", { on: () => dialog.close() })),
+    closeRow(),
   );
-  fill();
-  dialog.addEventListener("close", () => dialog.remove());
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  document.body.append(dialog);
-  dialog.showModal();
   if (lost) dialog.focus();
   else name.select();
 }

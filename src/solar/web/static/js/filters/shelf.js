@@ -2,10 +2,10 @@
 // searches.
 
 import { button, el } from "../dom.js";
+import { copyPaths } from "../files.js";
 import { chips } from "./chips.js";
 import { removalDialog } from "./removal.js";
 import { savedDialog } from "./saved.js";
-import { copyPaths, saveCsv, saveJson } from "./selected_files.js";
 import { selection } from "./selection.js";
 import { sorter } from "./sorting.js";
 
@@ -16,7 +16,7 @@ import { sorter } from "./sorting.js";
  * @param {function(object)} given.change Called with the parameters of the address that changed.
  * @param {function()} given.filter Shows the fields to filter by, and goes there.
  * @param {?function()} given.fold Shows or hides them, where a button is to; `unfolded(open)` then tells.
- * @param {function(?Set<string>)} given.changed Called with the ids of photos that are gone, or
+ * @param {function(Set<string>=)} given.changed Called with the ids of photos that are gone, or
  *   with nothing once some of them are back.
  * @param {?object} given.every How many photos there are besides those shown, and how they are got.
  */
@@ -26,17 +26,14 @@ export function shelf({ info, orders, change, changed, filter, fold = null, ever
   const inForce = chips(change);
   let picked = null;
 
-  const remove = (photos) => removalDialog(photos, info, removed);
-
-  function removed(gone) {
-    picked.clear();
-    changed(gone);
-  }
+  const remove = (photos) =>
+    removalDialog(photos, info, (gone) => {
+      picked.clear();
+      changed(gone);
+    });
 
   const actions = [
     ["Copy paths", copyPaths],
-    ["JSON", (photos) => saveJson(photos, info.name)],
-    ["CSV", (photos) => saveCsv(photos, info.name)],
     info.settings.writable && ["Remove", remove, "danger"],
   ].filter(Boolean);
 
@@ -50,10 +47,6 @@ export function shelf({ info, orders, change, changed, filter, fold = null, ever
     button("Select", { symbol: "tick", title: "Select photos (x)", on: () => picked.begin() }),
     button("Save search", { title: "Save this search, or copy its link (S)", on: save }),
   );
-
-  function all() {
-    picked.all();
-  }
 
   return {
     /** Above the grid. */
@@ -71,10 +64,14 @@ export function shelf({ info, orders, change, changed, filter, fold = null, ever
       inForce.show(params);
     },
     paint: () => picked.paint(),
-    removed,
     /** What a menu offers for a photo. */
     actions: (photo) => [
-      { text: "Select", symbol: "tick", on: () => picked.toggle(photo.id) },
+      {
+        text: "Select",
+        symbol: "tick",
+        key: "x",
+        on: (event) => (event?.key === "X" ? picked.reach : picked.toggle)(photo.id),
+      },
       info.settings.writable && {
         text: "Remove from the collection",
         symbol: "close",
@@ -83,20 +80,13 @@ export function shelf({ info, orders, change, changed, filter, fold = null, ever
       },
     ],
     unfolded: (open) => filters.setAttribute("aria-expanded", String(open)),
-    /** The keys of all of this; `onCurrent` makes of what is done with an id a key's action. */
-    keys: (onCurrent) => ({
+    keys: {
       f: filter,
       S: save,
-      "*": all,
-      get x() {
-        return onCurrent(picked.toggle);
-      },
-      get X() {
-        return onCurrent(picked.reach);
-      },
+      "*": () => picked.all(),
       get Escape() {
         return picked.size ? picked.clear : undefined;
       },
-    }),
+    },
   };
 }

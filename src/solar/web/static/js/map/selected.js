@@ -2,7 +2,7 @@
 
 import { thumbnail } from "../card.js";
 import { button, el } from "../dom.js";
-import { copyPaths } from "../filters/selected_files.js";
+import { copyPaths } from "../files.js";
 import { opening } from "../viewer/address.js";
 import { count, counted } from "../words.js";
 

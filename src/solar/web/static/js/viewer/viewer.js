@@ -7,7 +7,7 @@ import { openMenu } from "../menu.js";
 import { problem, say } from "../notice.js";
 import { photo } from "../photos.js";
 import * as route from "../route.js";
-import { whyAddress } from "../views/why.js";
+import { looks } from "../ways.js";
 import { shortName } from "../words.js";
 import { photoAddress, searchWith } from "./address.js";
 import { photoFacts, savedName } from "./facts.js";
@@ -147,24 +147,17 @@ export function photoViewer(main, shared) {
     const { id } = found;
     const { near: beside, below } = at;
     const { q, box, model } = below.params;
-    const other = beside ?? q;
-    const part = beside ? null : box;
-    const compared = other && other !== id;
-    const to = {
-      search: searchWith(id, below),
-      why: compared && whyAddress(shared.info, other, id, { box: part, model }),
-      match: compared && route.address("match", [other, id], { box: part }),
-      look: route.address("look", [id]),
-    };
+    const query = beside ?? q;
+    const seen = { q: query === id ? null : query, box: beside ? null : box, model };
     const more = button("More", {
       "aria-haspopup": "menu",
       on: () => openMenu(more, others(hit ?? found)),
     });
     return [
-      link("search", "Search with this", to.search, "q", "primary"),
-      to.match && link("match", "Matching details", to.match, "m"),
-      to.why && link("why", "What looks alike", to.why, "w"),
-      link("look", "Attention map", to.look, "l"),
+      link("search", "Search with this", searchWith(id, below), "q", "primary"),
+      ...looks(shared.info, id, seen).map(({ symbol, text, href, key }) =>
+        link(symbol, text, href, key),
+      ),
       others(hit ?? found).length > 0 && more,
     ].filter(Boolean);
   }
@@ -206,12 +199,12 @@ export function photoViewer(main, shared) {
     i: toggleSide,
     "?": help,
   };
-  const looks = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+  const pans = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
   dialog.addEventListener("keydown", (event) => {
     if (event.target.closest(".menu")) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const way = event.shiftKey && looks[event.key];
+    const way = event.shiftKey && pans[event.key];
     const act = way ? () => stage.look(...way) : (keys[event.key] ?? linked(event.key));
     if (!act) return;
     event.preventDefault();

@@ -10,6 +10,7 @@ import { photo } from "../photos.js";
 import * as route from "../route.js";
 import { updater } from "../update.js";
 import { filePicker } from "../upload.js";
+import { looks } from "../ways.js";
 import { bytes, count, counted } from "../words.js";
 
 const PIECE = 12;
@@ -29,7 +30,7 @@ export function add(root, shared) {
     card(one, {
       actions: () => [
         { text: "Search", href: route.address("search", [], { q: one.id }) },
-        { text: "Attention map", symbol: "look", href: route.address("look", [one.id]) },
+        ...looks(info, one.id),
       ],
     }),
   );

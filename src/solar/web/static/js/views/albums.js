@@ -4,36 +4,23 @@ import { get, post } from "../api.js";
 import { cover } from "../albums/cover.js";
 import { exportButtons } from "../albums/exporting.js";
 import { card } from "../card.js";
-import { button, el, linkButton } from "../dom.js";
+import { button, el, linkButton, viewHead } from "../dom.js";
 import { endless } from "../endless.js";
 import { createGrid } from "../grid.js";
 import { nothing, notify } from "../notice.js";
 import * as route from "../route.js";
+import { looks } from "../ways.js";
 import { count, counted } from "../words.js";
+import { remade } from "./remade.js";
 
 const COVERS = 40;
 const PHOTOS = 60;
 
 /** Makes the view in `root`. */
-export function albums(root, shared) {
-  let shown = null;
-  let wanted = null;
-
-  function show({ parts: [id = null] }) {
-    if (shown && id === wanted) return false;
-    wanted = id;
-    shown?.stop();
-    shown = id ? openAlbum(root, shared, id) : listAlbums(root, shared);
-    return true;
-  }
-
-  return {
-    title: "Albums",
-    show,
-    leave: () => shown?.stop(),
-    keys: { ArrowDown: () => shown?.grid.focus(), ArrowRight: () => shown?.grid.focus() },
-  };
-}
+export const albums = (root, shared) =>
+  remade(root, "Albums", ({ parts: [id] }) => id, ({ parts: [id] }) =>
+    id ? openAlbum(root, shared, id) : listAlbums(root, shared),
+  );
 
 /** All albums, the largest first. */
 function listAlbums(root, { info }) {
@@ -50,19 +37,18 @@ function listAlbums(root, { info }) {
     if (!page.total) empty.replaceChildren(nothing("No two photos show the same place."));
     return [page.albums, page.total];
   });
-  root.replaceChildren(
+  root.append(
     el(
       "div.albums",
       {},
-      el("div.view-head", {}, el("h1.view-title", {}, "Albums"), note, exportButtons(info.name)),
+      viewHead("Albums", note, exportButtons(info.name)),
       old,
       grid.element,
       empty,
       list.element,
     ),
   );
-  list.start();
-  return { grid, stop: list.stop };
+  return started(grid, list);
 }
 
 /** The photos of one album, those that belong to it most surely first. */
@@ -73,7 +59,6 @@ function openAlbum(root, { info }, id) {
   const tools = [renaming, exportButtons(info.name, id)].filter(Boolean);
   const details = el("p.facts");
   const grid = createGrid("Photos of the album", (photo) => albumPhoto(photo, info));
-  const holder = el("div", {}, grid.element);
   const list = paged(grid, async (offset, signal) => {
     const query = `offset=${offset}&limit=${PHOTOS}`;
     const asked = get(`/albums/${encodeURIComponent(id)}?${query}`, { signal });
@@ -86,24 +71,16 @@ function openAlbum(root, { info }, id) {
     details.textContent = `${counted(album.links, "pair")} with matching details; a photo matches ${Math.round(100 * album.agreement)} % of the others on average.`;
     return [album.photos, album.count];
   });
-  root.replaceChildren(
+  root.append(
     el(
       "div.albums",
       {},
-      el(
-        "div.view-head",
-        {},
-        linkButton("All albums", "#/albums", "back"),
-        title,
-        note,
-        ...tools,
-      ),
-      holder,
+      viewHead(linkButton("All albums", "#/albums", "back"), title, note, ...tools),
+      el("div", {}, grid.element),
       list.element,
       el("details.search-details", {}, el("summary", {}, "Details"), details),
     ),
   );
-  list.start();
 
   async function rename() {
     const name = prompt("The name of the album; empty for that of its folder", title.textContent);
@@ -115,24 +92,25 @@ function openAlbum(root, { info }, id) {
     }
   }
 
-  return { grid, stop: list.stop };
+  return started(grid, list);
+}
+
+function started(grid, list) {
+  list.start();
+  return { leave: list.stop, keys: { ArrowDown: grid.focus, ArrowRight: grid.focus } };
 }
 
 /** Says that a report was made of other photos than there are now. */
 export const outdated = (then, now, command) =>
   `Made of ${counted(then, "photo")}; the collection has ${count(now)} now. Run “${command}” again to bring this up to date.`;
 
-function albumPhoto(photo, { models }) {
+function albumPhoto(photo, info) {
   if (!photo.id) {
     const place = el("a.card-main", { tabindex: "-1" }); // no link, but arrows go on from it
     return el("li.card.gone", {}, place, el("div.card-name", {}, photo.name));
   }
-  const actions = () => [
-    { text: "Search", href: route.address("search", [], { q: photo.id }) },
-    models[0].attention.length > 0 && {
-      ...{ text: "Attention map", symbol: "look", href: route.address("look", [photo.id]) },
-    },
-  ];
+  const search = { text: "Search", href: route.address("search", [], { q: photo.id }) };
+  const actions = () => [search, ...looks(info, photo.id)];
   return card(photo, { actions });
 }
 

@@ -3,7 +3,7 @@
 import { isAbort } from "../api.js";
 import * as boxes from "../boxes.js";
 import { card, thumbnail } from "../card.js";
-import { button, el, linkButton } from "../dom.js";
+import { button, el, linkButton, viewHead } from "../dom.js";
 import { createGrid } from "../grid.js";
 import { nothing, problem, say } from "../notice.js";
 import { refill, searchOptions, searchRequest } from "../options.js";
@@ -12,8 +12,9 @@ import { picker } from "../picker.js";
 import * as route from "../route.js";
 import { searchFor } from "../searches.js";
 import { stageLine } from "../stages.js";
+import { looks } from "../ways.js";
 import { shortName } from "../words.js";
-import { whyAddress } from "./why.js";
+import { remade } from "./remade.js";
 
 const SIDES = ["a", "b"];
 const TOP = 10;
@@ -37,37 +38,19 @@ function beginning(info) {
 
 /** Makes the view in `root`. */
 export function compare(root, shared) {
-  let content = null;
-  return {
-    title: "Compare",
-    show({ params }) {
-      shared.query = params.q ?? shared.query;
-      const stays = content && content.query === (params.q ?? null);
-      if (!stays) {
-        content?.leave();
-        root.replaceChildren();
-        content = params.q ? comparing(root, shared, params) : choose(root, shared);
-      }
-      content.show?.(params);
-      return !stays;
-    },
-    leave: () => content?.leave(),
-    takePhoto: (taken) => route.go(to({ q: taken.id })),
-    get keys() {
-      return content?.keys;
-    },
+  const choose = () =>
+    picker(root, {
+      title: "Compare two settings",
+      text: "Choose a photo, and see what two models or settings find for it, side by side.",
+      open: (id) => to({ q: id }),
+      take: shared.receive,
+    });
+  const make = ({ params }) => {
+    shared.query = params.q ?? shared.query;
+    return params.q ? comparing(root, shared, params) : choose();
   };
-}
-
-function choose(root, shared) {
-  const { element, photos } = picker({
-    title: "Compare two settings",
-    text: "Choose a photo, and see what two models or settings find for it, side by side.",
-    open: (id) => to({ q: id }),
-    take: shared.receive,
-  });
-  root.append(element);
-  return { query: null, leave: photos.stop, keys: { "/": photos.find, ArrowDown: photos.focus } };
+  const takePhoto = (taken) => route.go(to({ q: taken.id }));
+  return remade(root, "Compare", ({ params }) => params.q, make, { takePhoto });
 }
 
 function comparing(root, shared, first) {
@@ -79,11 +62,9 @@ function comparing(root, shared, first) {
     el(
       "div.compare",
       {},
-      el(
-        "div.view-head",
-        {},
+      viewHead(
         picture,
-        el("h1.view-title", {}, "Compare"),
+        "Compare",
         button("Swap", { symbol: "swap", on: swap }),
         linkButton("Search", route.address("search", [], { q: query }), "search"),
         linkButton("Clear", "#/compare", "close"),
@@ -117,24 +98,12 @@ function comparing(root, shared, first) {
       grid.element,
       state,
     );
-    grid.element.addEventListener("pointerover", (event) =>
-      point(event.target.closest(".card")?.dataset.id),
-    );
-    grid.element.addEventListener("focusin", (event) =>
-      point(event.target.closest(".card")?.dataset.id),
-    );
+    for (const kind of ["pointerover", "focusin"]) {
+      const over = ({ target }) => point(target.closest(".card")?.dataset.id);
+      grid.element.addEventListener(kind, over);
+    }
     grid.element.addEventListener("pointerleave", () => point(null));
-    return {
-      element,
-      options,
-      verdict,
-      line,
-      state,
-      grid,
-      running: null,
-      search: null,
-      shown: null,
-    };
+    return { element, options, verdict, line, state, grid };
   }
 
   /** Marks the same photo on both sides. */
@@ -143,19 +112,10 @@ function comparing(root, shared, first) {
       one.classList.toggle("same", one.dataset.id === id);
   }
 
-  function actions(side, hit) {
-    const { box } = params;
-    const why = whyAddress(shared.info, query, hit.id, { box, model: params[`${side}.model`] });
-    return [
-      { text: "Search", href: route.address("search", [], { q: hit.id }) },
-      {
-        text: "Matching details",
-        symbol: "match",
-        href: route.address("match", [query, hit.id], { box }),
-      },
-      why && { text: "What looks alike", symbol: "why", href: why },
-    ];
-  }
+  const actions = (side, hit) => [
+    { text: "Search", href: route.address("search", [], { q: hit.id }) },
+    ...looks(shared.info, hit.id, { ...params, model: params[`${side}.model`] }),
+  ];
 
   /** Where the other side has a photo. */
   function beside(side, hit) {
@@ -231,7 +191,6 @@ function comparing(root, shared, first) {
   }
 
   return {
-    query,
     show(next) {
       const chosen = next.set || SIDES.some((side) => Object.keys(settingsOf(side, next)).length);
       params = chosen ? next : { ...next, ...beginning(shared.info) };

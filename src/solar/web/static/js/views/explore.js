@@ -1,7 +1,7 @@
 // Explore: all photos on one map, alike ones close together.
 
 import { get, isAbort } from "../api.js";
-import { button, el, set } from "../dom.js";
+import { button, el, set, viewHead } from "../dom.js";
 import { chart } from "../map/chart.js";
 import { colouring, KINDS, kindsFor } from "../map/colouring.js";
 import { selectedList } from "../map/selected.js";
@@ -36,7 +36,7 @@ export function explore(root) {
     el(
       "div.explore",
       {},
-      el("div.view-head", {}, el("h1.view-title", {}, "Map"), note, tools),
+      viewHead("Map", note, tools),
       holder,
       legend,
       chosen.element,

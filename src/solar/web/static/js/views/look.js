@@ -1,14 +1,16 @@
 // Look: where a location of a photo attends. Click, drag, or move the star with the arrows.
 
 import { isAbort, post } from "../api.js";
-import { button, el, linkButton, style } from "../dom.js";
+import { button, el, linkButton, placeOn, style, viewHead } from "../dom.js";
 import { drawHeat, drawLegend } from "../heat.js";
+import { heatStage } from "../heat_stage.js";
 import { nothing, problem, say } from "../notice.js";
-import { chooser, segmented } from "../options.js";
+import { chooser, opacitySlider, refill, segmented } from "../options.js";
 import { photo } from "../photos.js";
 import { picker } from "../picker.js";
 import * as route from "../route.js";
 import { duration, shortName } from "../words.js";
+import { remade } from "./remade.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 // A dragged star asks less often than servers allow.
@@ -17,37 +19,17 @@ const STAR = "M0-9 2.6-3 9-2.6 4.2 1.8 5.6 8.4 0 5-5.6 8.4-4.2 1.8-9-2.6-2.6-3Z"
 
 /** Makes the view in `root`. */
 export function look(root, shared) {
-  let content = null;
-  return {
-    title: "Look",
-    show({ parts: [id], params }) {
-      const stays = content && content.id === id;
-      if (!stays) {
-        content?.leave();
-        root.replaceChildren();
-        content = id ? looking(root, shared, id, params) : choose(root, shared);
-      } else {
-        content.show?.(params);
-      }
-      return !stays;
-    },
-    leave: () => content?.leave(),
-    takePhoto: (taken) => route.go(route.address("look", [taken.id])),
-    get keys() {
-      return content?.keys;
-    },
-  };
-}
-
-function choose(root, shared) {
-  const { element, photos } = picker({
-    title: "Attention maps",
-    text: "Choose a photo and click a point to see its attention map.",
-    open: (id) => route.address("look", [id]),
-    take: shared.receive,
-  });
-  root.append(element);
-  return { id: undefined, leave: photos.stop, keys: { "/": photos.find, ArrowDown: photos.focus } };
+  const address = (id) => route.address("look", [id]);
+  const choose = () =>
+    picker(root, {
+      title: "Attention maps",
+      text: "Choose a photo and click a point to see its attention map.",
+      open: address,
+      take: shared.receive,
+    });
+  const make = ({ parts: [id], params }) => (id ? looking(root, shared, id, params) : choose());
+  const takePhoto = ({ id }) => route.go(address(id));
+  return remade(root, "Look", ({ parts: [id] }) => id, make, { takePhoto });
 }
 
 function looking(root, shared, id, first) {
@@ -59,7 +41,7 @@ function looking(root, shared, id, first) {
         linkButton("Back", "#/", "back"),
       ),
     );
-    return { id, leave() {} };
+    return {};
   }
   let params = first;
   let shown = null;
@@ -73,22 +55,14 @@ function looking(root, shared, id, first) {
     return model().attention.includes(wanted) ? wanted : model().attention.at(-1);
   };
 
-  const canvas = el("canvas.heat", { "aria-hidden": "true" });
   const star = el(
     "svg.star",
     { viewBox: "-11 -11 22 22", "aria-hidden": "true" },
     el("path", { d: STAR }),
   );
-  const image = el("img", { alt: "", draggable: "false" });
-  const stage = el(
+  const { element: stage, canvas, ...heat } = heatStage(
     "div.look-stage",
-    {
-      tabindex: "0",
-      role: "application",
-      "aria-label": "The photo. Click a point, or move the star with the arrow keys.",
-    },
-    image,
-    canvas,
+    "The photo. Click a point, or move the star with the arrow keys.",
     star,
   );
   const facts = el("p.facts", { role: "status" }, "Computing the attention map…");
@@ -99,7 +73,7 @@ function looking(root, shared, id, first) {
     el(
       "div.look",
       {},
-      el("div.view-head", {}, button("Back", { symbol: "back", on: route.back }), title),
+      viewHead(button("Back", { symbol: "back", on: route.back }), title),
       stage,
       controls,
       facts,
@@ -114,42 +88,30 @@ function looking(root, shared, id, first) {
 
   function build(found) {
     shown = found;
-    image.src = found.photo;
-    image.alt = found.name;
+    heat.show(found);
     title.textContent = shortName(found.name);
-    style(stage, { "--ratio": String(found.width / found.height || 4 / 3) });
     showControls();
     at(params);
   }
 
   function showControls() {
-    const opacity = el("input", {
-      type: "range",
-      min: "0",
-      max: "100",
-      value: localStorage.getItem("solar-opacity") ?? "65",
-      on: { input: () => fade(opacity.value) },
-    });
     const legend = el("canvas.legend", { "aria-hidden": "true" });
     drawLegend(legend);
-    controls.replaceChildren(
+    const made = [
       segmented(
         "Layer",
         model().attention.map((one) => [String(one), String(one)]),
         String(layer()),
         (value) => go({ layer: value }),
       ),
-      ...(models.length > 1
-        ? [
-            chooser(
-              "Model",
-              models.map((one) => [one.name, one.name]),
-              model().name,
-              (name) => go({ model: name, layer: "" }),
-            ),
-          ]
-        : []),
-      el("label.field", {}, el("span", {}, "Opacity"), opacity),
+      models.length > 1 &&
+        chooser(
+          "Model",
+          models.map((one) => [one.name, one.name]),
+          model().name,
+          (name) => go({ model: name, layer: "" }),
+        ),
+      opacitySlider((value) => (canvas.style.opacity = value)),
       el(
         "div.field",
         {},
@@ -157,13 +119,8 @@ function looking(root, shared, id, first) {
         el("div.legend-row", {}, el("small", {}, "low"), legend, el("small", {}, "high")),
       ),
       linkButton("Search with this photo", route.address("search", [], { q: id }), "search"),
-    );
-    fade(opacity.value);
-  }
-
-  function fade(value) {
-    canvas.style.opacity = String(value / 100);
-    localStorage.setItem("solar-opacity", value);
+    ];
+    refill(controls, made.filter(Boolean));
   }
 
   function go(patch) {
@@ -204,16 +161,12 @@ function looking(root, shared, id, first) {
     else stage.removeAttribute("aria-busy");
   }
 
-  function place(event) {
-    const bounds = image.getBoundingClientRect();
-    const part = (value, from, size, whole) =>
-      Math.min(Math.max((value - from) / size, 0), 0.9999) * whole;
-    return [
-      part(event.clientX, bounds.left, bounds.width, shown.width),
-      part(event.clientY, bounds.top, bounds.height, shown.height),
-    ];
-  }
-
+  /** A place inside the photo. */
+  const inside = ([x, y]) => [
+    Math.min(Math.max(x, 0), shown.width - 1),
+    Math.min(Math.max(y, 0), shown.height - 1),
+  ];
+  const place = (event) => inside(placeOn(stage, event, shown));
   const written = ([x, y]) => ({ x: Math.round(x), y: Math.round(y) });
 
   stage.addEventListener("pointerdown", (event) => {
@@ -236,27 +189,16 @@ function looking(root, shared, id, first) {
     const [columns, rows] = map.extent ?? [map.columns, map.rows];
     const x = Number(params.x ?? shown.width / 2) + (way[0] * shown.width) / columns;
     const y = Number(params.y ?? shown.height / 2) + (way[1] * shown.height) / rows;
-    go(
-      written([
-        Math.min(Math.max(x, 0), shown.width - 1),
-        Math.min(Math.max(y, 0), shown.height - 1),
-      ]),
-    );
+    go(written(inside([x, y])));
     say(`The star is at ${Math.round(x)}, ${Math.round(y)}.`);
   });
 
   return {
-    id,
     show(changed) {
       const options = params.model !== changed.model || params.layer !== changed.layer;
       params = changed;
       if (!shown) return;
-      if (options) {
-        const focused = controls.contains(document.activeElement) && document.activeElement;
-        showControls();
-        if (focused?.value)
-          controls.querySelector(`[value="${CSS.escape(focused.value)}"]`)?.focus();
-      }
+      if (options) showControls();
       at(params);
     },
     leave() {

@@ -4,31 +4,23 @@
 import { isAbort, post } from "../api.js";
 import { read } from "../boxes.js";
 import { ember } from "../colours.js";
-import { button, el, linkButton, style } from "../dom.js";
-import { layLines, line } from "../lines.js";
+import { button, el, linkButton, shaped, viewHead } from "../dom.js";
+import { line, lineSheet } from "../lines.js";
 import { problem, say } from "../notice.js";
 import { toggle } from "../options.js";
 import * as route from "../route.js";
 import { confirmed, count, counted, duration, shortName } from "../words.js";
+import { remade } from "./remade.js";
 
 /** Makes the view in `root`. */
 export function match(root) {
-  let stop = () => {};
-  return {
-    title: "Matching details",
-    show({ parts: [a, b], params }) {
-      stop();
-      root.replaceChildren();
-      stop = matching(root, a, b, params);
-      return true;
-    },
-    leave: () => stop(),
-  };
+  const about = ({ parts: [a, b], params: { box } }) => ({ a, b, box });
+  return remade(root, "Matching details", about, (place) => matching(root, about(place)));
 }
 
-function matching(root, a, b, params) {
+function matching(root, { a, b, box: written }) {
   const control = new AbortController();
-  const box = read(params.box) ?? undefined;
+  const box = read(written) ?? undefined;
   const facts = el("p.facts", { role: "status" }, "Looking for details that both photos have…");
   const pair = el("div.pair", { "aria-busy": "true" });
   const names = el("p.soft");
@@ -37,54 +29,54 @@ function matching(root, a, b, params) {
     el(
       "div.match",
       {},
-      el(
-        "div.view-head",
-        {},
-        button("Back", { symbol: "back", on: route.back }),
-        el("h1.view-title", {}, "Matching details"),
-        names,
-      ),
+      viewHead(button("Back", { symbol: "back", on: route.back }), "Matching details", names),
       pair,
       el("div.match-foot", {}, facts, tools),
     ),
   );
-  let drawing = null;
+  let sheet = null;
+  find();
 
-  post("/matches", { a, b, box }, { signal: control.signal }).then(
-    (found) => {
-      pair.removeAttribute("aria-busy");
-      const some = found.same_scene;
-      drawing = draw(pair, found);
-      names.textContent = [found.a, found.b].map(({ name }) => shortName(name)).join(" and ");
-      facts.replaceChildren(
-        el("b.verdict-words", { "data-verdict": some ? "same" : "similar" }, `${confirmed(some)}.`),
-        ` ${told(found)}`,
-        el(
-          "details.search-details",
-          {},
-          el("summary", {}, "Details"),
-          `${counted(found.matches, "match", "matches")} from ${found.keypoints.map(count).join(" and ")} keypoints, in ${duration(found.seconds)}.`,
-        ),
-      );
-      say(facts.textContent);
-      tools.append(
-        ...(found.inliers.length + found.rejected.length
-          ? [toggle("Lines", null, true, (on) => pair.classList.toggle("points-only", !on))]
-          : []),
-        linkButton("Search with the result", route.address("search", [], { q: b }), "search"),
-        linkButton("Attention map of the result", route.address("look", [b]), "look"),
-      );
-    },
-    (error) => {
+  async function find() {
+    try {
+      show(await post("/matches", { a, b, box }, { signal: control.signal }));
+    } catch (error) {
       if (isAbort(error)) return;
       facts.textContent = "";
-      pair.replaceChildren(problem(error, () => match(root).show({ parts: [a, b], params })));
-      pair.removeAttribute("aria-busy");
+      pair.replaceChildren(problem(error, find));
+    }
+    pair.removeAttribute("aria-busy");
+  }
+
+  function show(found) {
+    const some = found.same_scene;
+    sheet = draw(pair, found);
+    names.textContent = [found.a, found.b].map(({ name }) => shortName(name)).join(" and ");
+    facts.replaceChildren(
+      el("b.verdict-words", { "data-verdict": some ? "same" : "similar" }, `${confirmed(some)}.`),
+      ` ${told(found)}`,
+      el(
+        "details.search-details",
+        {},
+        el("summary", {}, "Details"),
+        `${counted(found.matches, "match", "matches")} from ${found.keypoints.map(count).join(" and ")} keypoints, in ${duration(found.seconds)}.`,
+      ),
+    );
+    say(facts.textContent);
+    if (found.inliers.length + found.rejected.length) {
+      tools.append(toggle("Lines", null, true, (on) => pair.classList.toggle("points-only", !on)));
+    }
+    tools.append(
+      linkButton("Search with the result", route.address("search", [], { q: b }), "search"),
+      linkButton("Attention map of the result", route.address("look", [b]), "look"),
+    );
+  }
+
+  return {
+    leave() {
+      control.abort();
+      sheet?.leave();
     },
-  );
-  return () => {
-    control.abort();
-    drawing?.disconnect();
   };
 }
 
@@ -103,47 +95,35 @@ function draw(pair, found) {
   // What does not fit, or not enough of it, is drawn faint.
   const matches = [...rejected, ...inliers];
   const images = [found.a, found.b].map((side, at) =>
-    style(
+    shaped(
       el("img", {
         src: side.photo,
         alt: `The ${at ? "result" : "query"}, ${side.name}`,
         title: side.name,
         draggable: "false",
       }),
-      { "--ratio": String(side.width / side.height || 4 / 3) },
+      side,
     ),
   );
-  const lines = matches.map((_, all) => {
+  const parts = ({ width, height }, x, y) => [x / width, y / height];
+  const lines = matches.map(([xa, ya, xb, yb], all) => {
     const at = all - rejected.length;
     const fits = same && at >= 0;
     const made = line(fits ? ember(0.45 + (0.5 * at) / Math.max(1, inliers.length - 1)) : "#b9b4aa");
     made.classList.toggle("faint", !fits);
-    return made;
+    return [made, parts(found.a, xa, ya), parts(found.b, xb, yb)];
   });
-  const sheet = el(
-    "svg.lines",
-    { role: "img", "aria-label": `${counted(inliers.length, "line")} between the photos` },
-    ...lines,
-  );
-  pair.replaceChildren(el("figure", {}, images[0]), el("figure", {}, images[1]), sheet);
+  const label = `${counted(inliers.length, "line")} between the photos`;
+  const sheet = lineSheet(pair, images, { role: "img", "aria-label": label });
+  pair.replaceChildren(...images.map((image) => el("figure", {}, image)), sheet.element);
+  sheet.show(lines);
   pair.addEventListener("pointerover", (event) => {
     const over = event.target.closest?.("g");
     pair.classList.toggle("one", Boolean(over));
-    for (const one of sheet.querySelectorAll("g.over")) one.classList.remove("over");
+    for (const one of pair.querySelectorAll("g.over")) one.classList.remove("over");
     over?.classList.add("over");
-    if (over) sheet.append(over);
+    if (over) sheet.element.append(over);
   });
   pair.addEventListener("pointerleave", () => pair.classList.remove("one"));
-  const place = () => {
-    const parts = ({ width, height }, x, y) => [x / width, y / height];
-    const ends = matches.map(([xa, ya, xb, yb], at) => [
-      lines[at],
-      parts(found.a, xa, ya),
-      parts(found.b, xb, yb),
-    ]);
-    layLines(sheet, pair, images, ends);
-  };
-  const watch = new ResizeObserver(place);
-  [pair, ...images].forEach((node) => watch.observe(node));
-  return watch;
+  return sheet;
 }

@@ -1,7 +1,7 @@
 // Removed photos: what was taken out of the collection by hand, and the way back.
 
 import { get } from "../api.js";
-import { button, el } from "../dom.js";
+import { button, el, viewHead } from "../dom.js";
 import { putBack } from "../filters/removal.js";
 import { nothing, notify, problem } from "../notice.js";
 import { counted } from "../words.js";
@@ -15,7 +15,7 @@ export function removed(root, { info }) {
     el(
       "div.removed",
       {},
-      el("div.view-head", {}, el("h1.view-title", {}, "Removed photos"), note, all),
+      viewHead("Removed photos", note, all),
       list,
     ),
   );

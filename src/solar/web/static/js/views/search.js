@@ -6,7 +6,7 @@ import * as boxes from "../boxes.js";
 import { card } from "../card.js";
 import { button, el, linkButton } from "../dom.js";
 import { endless } from "../endless.js";
-import { filterFields } from "../filters/fields.js";
+import { filterFields, follow } from "../filters/fields.js";
 import { pinned, resolved, without } from "../filters/links.js";
 import { shelf } from "../filters/shelf.js";
 import { HITS } from "../filters/sorting.js";
@@ -21,11 +21,12 @@ import * as route from "../route.js";
 import { searchFor } from "../searches.js";
 import { stageLine, summary } from "../stages.js";
 import { suggestedBoxes } from "../suggested.js";
-import { offered, reader, reads, textForm } from "../text_query.js";
+import { offered, reader, textForm } from "../text_query.js";
 import { filePicker, uploadAll } from "../upload.js";
 import { opening, searchWith } from "../viewer/address.js";
+import { looks, modelOf } from "../ways.js";
 import { count, shortName, VERDICTS } from "../words.js";
-import { whyAddress } from "./why.js";
+import { remade } from "./remade.js";
 
 // So far down, in pixels, somebody reads the results.
 const SCROLLED = 60;
@@ -37,53 +38,38 @@ const to = (params) => route.address("search", [], params);
 
 /** Makes the view in `root`. */
 export function search(root, shared) {
-  let content = null;
   let before = null;
-  return {
-    title: "Search",
-    /** Gives whether the page shows another photo than before. */
-    show({ params, hash }) {
-      if (pinned(params)) {
-        content?.leave();
-        content = null;
-        settle(root, params, hash);
-        return true;
-      }
-      shared.query = params.q ?? null;
-      shared.box = boxes.read(params.box);
-      const query = params.q || (params.text ? "" : null);
-      const stays = content && content.query === query;
-      const { photo: _, near: __, ...asked } = params;
-      const another = query !== null && JSON.stringify(asked) !== JSON.stringify(before);
-      before = asked;
-      if (!stays) {
-        content?.leave();
-        root.replaceChildren();
-        content = query === null ? start(root, shared) : results(root, shared, params);
-      }
-      content.show?.(params);
-      return !stays || another;
-    },
-    leave: () => content?.leave(),
-    hit: (id) => content?.hit?.(id),
-    actions: (hit) => content?.actions?.(hit) ?? [],
-    removed: (gone) => content?.removed?.(gone),
-    get keys() {
-      return content?.keys;
-    },
+  const queryOf = ({ q, text }) => q || (text ? "" : null);
+  const about = ({ params, hash }) => (pinned(params) ? { hash } : queryOf(params));
+  const make = ({ params, hash }) => {
+    if (pinned(params)) return settle(root, params, hash);
+    return queryOf(params) === null ? start(root, shared) : results(root, shared, params);
   };
+  const view = remade(root, "Search", about, make, {
+    hit: (id) => view.content.hit?.(id),
+    actions: (hit) => view.content.actions?.(hit) ?? [],
+  });
+  const { show } = view;
+  /** Gives whether the page shows another photo, or another search, than before. */
+  view.show = (place) => {
+    const { photo: _, near: __, ...asked } = place.params;
+    const another = queryOf(asked) !== null && JSON.stringify(asked) !== JSON.stringify(before);
+    before = asked;
+    shared.query = asked.q ?? null;
+    shared.box = boxes.read(asked.box);
+    return show(place) || another;
+  };
+  return view;
 }
 
 /** Goes on to where the photos of a link, which it has by name, are found now. */
-async function settle(root, params, hash) {
-  root.replaceChildren();
-  try {
-    const now = to(await resolved(params));
-    if (location.hash === hash) route.go(now, { replace: true });
-  } catch (error) {
-    if (location.hash !== hash) return;
-    root.replaceChildren(problem(error), linkButton("Start again", "#/", "back"));
-  }
+function settle(root, params, hash) {
+  const here = () => location.hash === hash;
+  resolved(params).then(
+    (now) => here() && route.go(to(now), { replace: true }),
+    (error) => here() && root.append(problem(error), linkButton("Start again", "#/", "back")),
+  );
+  return {};
 }
 
 /** Before there is a query. */
@@ -91,15 +77,12 @@ function start(root, shared) {
   let params = {};
   const { models } = shared.info;
   const model = reader(shared.info);
-  const { element, photos } = picker({
+  const { photos, leave, keys } = picker(root, {
     title: "Find photos of the same place",
     text: model
       ? "Choose a photo of a place or an object, or describe it in words."
       : "Choose a photo of a place or an object to find others that show it.",
-    actions: (one) => [
-      { text: "Search", href: to({ q: one.id }) },
-      { text: "Attention map", symbol: "look", href: route.address("look", [one.id]) },
-    ],
+    actions: ({ id }) => [{ text: "Search", href: to({ q: id }) }, ...looks(shared.info, id)],
     take: shared.receive,
     shelving: {
       info: shared.info,
@@ -109,30 +92,17 @@ function start(root, shared) {
       model &&
       textForm("", (text) => route.go(to({ text, model: model === models[0] ? "" : model.name }))),
   });
-  root.append(element);
-  const { tools } = photos;
-  const onCurrent = (act) => {
-    const id = photos.current;
-    return id && (() => act(id));
-  };
   return {
-    query: null,
     show(next) {
       params = next;
       photos.show(params);
     },
-    leave: photos.stop,
-    removed: tools.removed,
-    actions: (one) => tools.actions(one),
+    leave,
+    actions: photos.tools.actions,
     keys: {
-      __proto__: tools.keys(onCurrent),
-      "/": photos.find,
-      t: () => element.querySelector("[name=text]")?.focus(),
-      ArrowDown: photos.focus,
-      get l() {
-        const id = photos.current;
-        return id && (() => route.go(route.address("look", [id])));
-      },
+      __proto__: photos.tools.keys,
+      ...keys,
+      t: () => root.querySelector("[name=text]")?.focus(),
     },
   };
 }
@@ -173,11 +143,7 @@ function results(root, shared, first) {
     orders: HITS,
     change: (patch) => change(patch, { replace: true }),
     filter,
-    changed(gone) {
-      if (!gone) {
-        find();
-        return;
-      }
+    changed(gone = new Set()) {
       judging.forget(gone);
       const patch = without(params, gone);
       if (gone.has(query)) route.go("#/");
@@ -220,27 +186,14 @@ function results(root, shared, first) {
     tools.below(grid.element),
   );
   root.append(el("div.search", {}, panel, list));
-  // The search itself says what is wrong with a photo that cannot be had.
-  if (query) photo(query).then(build, () => panel.append(linkButton("Start again", "#/", "back")));
-
-  const attends = () =>
-    (info.models.find(({ name }) => name === params.model) ?? info.models[0]).attention.length > 0;
 
   /** What can be done with a result; the first is a button of its own. */
   function actions(hit) {
-    const { box } = params;
-    const why = query && whyAddress(shared.info, query, hit.id, params);
     return [
       { text: "Search", href: searchWith(hit.id, { view: "search", params }) },
       ...judging.actions(hit.id),
-      { text: "Add to this search", symbol: "add", on: () => addPart(hit.id) },
-      query && {
-        text: "Matching details",
-        symbol: "match",
-        href: route.address("match", [query, hit.id], { box }),
-      },
-      why && { text: "What looks alike", symbol: "why", href: why },
-      attends() && { text: "Attention map", symbol: "look", href: route.address("look", [hit.id]) },
+      { text: "Add to this search", symbol: "add", key: "a", on: () => addPart(hit.id) },
+      ...looks(shared.info, hit.id, { ...params, q: query }),
       ...tools.actions(hit),
     ];
   }
@@ -279,7 +232,6 @@ function results(root, shared, first) {
     );
   }
 
-  const filters = {};
   const optionList = el("div.options");
   let optionsShown = null;
 
@@ -293,13 +245,6 @@ function results(root, shared, first) {
 
   const words = textForm(first.text ?? "", (text) => change({ text, like: "", unlike: "" }));
 
-  /** Shows the field for words where the model reads them, or there are some. */
-  function showWords() {
-    words.hidden = !params.text && !reads(shared.info, params);
-    const input = words.querySelector("input");
-    if (input !== document.activeElement) input.value = params.text ?? "";
-  }
-
   function build(found) {
     editor = boxEditor(found, (box) => {
       told = boxes.written(box);
@@ -309,124 +254,78 @@ function results(root, shared, first) {
     editor.show(shared.box);
     editor.element.addEventListener("click", () => panel.classList.add("open"));
     const { name } = found;
-    panel.replaceChildren(
-      editor.element,
-      el("a.query-name", { ...opening(query), title: name }, shortName(name)),
-      el(
-        "div.row",
-        {},
-        button("Box", {
-          symbol: "box",
-          id: "box-button",
-          on() {
-            panel.classList.toggle("open", !editor.box);
-            if (editor.box) editor.clear();
-            else editor.begin();
-          },
-        }),
-        button("Another box", {
-          symbol: "add",
-          id: "another-box",
-          on() {
-            const [mine, ...others] = parts.read(params);
-            addParts([{ id: query, box: boxes.central(found) }, mine, ...others]);
-          },
-        }),
-        filePicker("Add to this search", { kind: "" }, addFile),
-        linkButton("Clear", "#/", "close"),
-      ),
-      words,
-      partList,
-      ...folds(),
+    row.prepend(
+      button("Box", {
+        symbol: "box",
+        id: "box-button",
+        on() {
+          panel.classList.toggle("open", !editor.box);
+          if (editor.box) editor.clear();
+          else editor.begin();
+        },
+      }),
+      button("Another box", {
+        symbol: "add",
+        id: "another-box",
+        on() {
+          const [mine, ...others] = parts.read(params);
+          addParts([{ id: query, box: boxes.central(found) }, mine, ...others]);
+        },
+      }),
     );
+    const title = el("a.query-name", { ...opening(query), title: name }, shortName(name));
+    panel.replaceChildren(editor.element, title, row, words, ...below);
     showBoxButton();
   }
 
-  if (!query) {
-    panel.append(
-      words,
-      el(
-        "div.row",
-        {},
-        filePicker("Add to this search", { kind: "" }, addFile),
-        linkButton("Clear", "#/", "close"),
-      ),
-      ...folds(),
-    );
-  }
-
-  function scoreFields() {
-    filters.name = field("Words in the name", { type: "search", value: params.name ?? "" }, (name) =>
-      change({ name }, { replace: true }),
-    );
-    filters.label = shared.info.features.labels
-      ? field(
-          "Label is",
-          { type: "search", list: "labels", value: params.label ?? "" },
-          (label) => change({ label }, { replace: true }),
-          (label) => !label || labels().includes(label),
-        )
-      : null;
-    filters.min = field(
-      "Score at least",
-      {
-        type: "number",
-        min: "-1",
-        max: "1",
-        step: "0.05",
-        value: params.min ?? "",
-        placeholder: "any",
-      },
-      (min) => change({ min }, { replace: true }),
-    );
-    filters.probable = shared.info.features.probability
-      ? field(
-          "Same place, %",
-          {
-            type: "number",
-            min: "0",
-            max: "100",
-            step: "5",
-            value: params.probable ?? "",
-            placeholder: "any",
-          },
-          (probable) => change({ probable }, { replace: true }),
-        )
-      : null;
-    const truth =
-      info.features.labels &&
-      toggle("Mark right and wrong", "By the labels of the photos.", Boolean(params.truth), (on) =>
-        change({ truth: on && "1" }, { replace: true }),
-      );
-    return [
-      el("div.filter-fields", {}, filters.name, filters.label, el("datalist", { id: "labels" })),
-      el("div.more", {}, el("div.filter-fields", {}, filters.min, filters.probable), truth),
-    ];
-  }
+  const row = el(
+    "div.row",
+    {},
+    filePicker("Add to this search", { kind: "" }, addFile),
+    linkButton("Clear", "#/", "close"),
+  );
+  const { labels: labelled, probability } = info.features;
+  const set = (name) => (value) => change({ [name]: value }, { replace: true });
+  const typed = (name, text, given, ready) =>
+    field(text, { type: "search", ...given, value: first[name] ?? "" }, set(name), ready);
+  const number = { type: "number", placeholder: "any" };
+  const percent = { ...number, min: "0", max: "100", step: "5" };
+  const filters = {
+    name: typed("name", "Words in the name"),
+    label:
+      labelled &&
+      typed("label", "Label is", { list: "labels" }, (one) => !one || labels().includes(one)),
+    min: typed("min", "Score at least", { ...number, min: "-1", max: "1", step: "0.05" }),
+    probable: probability && typed("probable", "Same place, %", percent),
+  };
+  const below = [partList, ...folds()];
+  // The search itself says what is wrong with a photo that cannot be had.
+  if (query) photo(query).then(build, () => panel.append(linkButton("Start again", "#/", "back")));
+  else panel.append(words, row, ...below);
 
   /** Filters, and what only those want who know the models. */
   function folds() {
-    const [simple, advanced] = scoreFields();
+    const { name, label, min, probable } = filters;
+    const fold = (text, ...inside) =>
+      el("details.fold", {}, el("summary", {}, text), el("div.more", {}, ...inside));
+    const fields = (...all) => el("div.filter-fields", {}, ...all);
+    const truth =
+      labelled &&
+      toggle("Mark right and wrong", "By the labels of the photos.", Boolean(params.truth), (on) =>
+        set("truth")(on && "1"),
+      );
     return [
-      el("details.fold", {}, el("summary", {}, "Filters"), el("div.more", {}, simple, known.element)),
-      el(
-        "details.fold",
-        {},
-        el("summary", {}, "Advanced"),
-        el("div.more", {}, optionList, advanced, known.advanced),
-      ),
+      fold("Filters", fields(name, label, el("datalist", { id: "labels" })), known.element),
+      fold("Advanced", optionList, fields(min, probable), truth, known.advanced),
     ];
   }
 
-  /** Unfolds the filters; gives whether they are there, which they are with the query. */
-  function unfold() {
-    const folded = panel.querySelector("details");
-    if (folded) folded.open = true;
-    return Boolean(folded);
-  }
-
+  /** Unfolds the filters, which are there with the query, and goes to them. */
   function filter() {
-    if (unfold()) filters.name.querySelector("input").focus();
+    const folded = panel.querySelector("details");
+    if (!folded) return;
+    folded.open = true;
+    filters.name.querySelector("input").focus();
   }
 
   const labels = () => [...new Set(current.hits.map((hit) => hit.label).filter(Boolean))];
@@ -483,7 +382,7 @@ function results(root, shared, first) {
 
   /** Offers boxes on the query, once the results are there. */
   async function suggest() {
-    const model = info.models.find(({ name }) => name === params.model) ?? info.models[0];
+    const model = modelOf(info, params.model);
     if (!query || !model.why || suggested === model.name) return;
     suggested = model.name;
     // What nobody asked for troubles nobody where it fails.
@@ -504,12 +403,6 @@ function results(root, shared, first) {
     stages.replaceChildren(stageLine(current.answers, current.awaited));
     details.hidden = !last;
     reorder.hidden = true;
-  }
-
-  /** What a key does with the card that has the focus. */
-  function onCurrent(act) {
-    const id = grid.current;
-    return id && (() => act(id));
   }
 
   /** Whether somebody is at the results, so that none of them may move away. */
@@ -534,28 +427,24 @@ function results(root, shared, first) {
   }
 
   return {
-    query,
     hit: (id) => current?.hits.find((one) => one.id === id),
     actions,
-    removed: tools.removed,
     show(next) {
       params = next;
       grid.remember(reached.at === to(params) ? reached.id : null);
       showOptions();
-      showWords();
+      // Words are for models that read them, and for addresses that have some.
+      words.hidden = !params.text && !modelOf(shared.info, params.model).text;
       showParts();
       judging.show(params);
       tools.show(params);
       known.show(params);
+      follow({ ...filters, text: words }, params);
       panel.classList.toggle("open", Boolean(params.box));
       // What the editor itself has told is there already, and may have moved on since.
       if (editor && told !== boxes.written(shared.box)) {
         told = boxes.written(shared.box);
         editor.show(shared.box);
-      }
-      for (const [name, part] of Object.entries(filters)) {
-        const input = part?.querySelector("input");
-        if (input && input !== document.activeElement) input.value = params[name] ?? "";
       }
       if (editor) showBoxButton();
       find();
@@ -566,36 +455,12 @@ function results(root, shared, first) {
       more.stop();
     },
     keys: {
-      __proto__: tools.keys(onCurrent),
-      "/": () => {
-        if (unfold()) filters.name.querySelector("input").focus();
-      },
+      __proto__: tools.keys,
+      "/": filter,
       t: () => words.hidden || words.querySelector("input").focus(),
       b: () => editor?.begin(),
       ArrowDown: grid.focus,
       s: judging.search,
-      get "+"() {
-        return onCurrent((id) => judging.toggle(id, "like"));
-      },
-      get "-"() {
-        return onCurrent((id) => judging.toggle(id, "unlike"));
-      },
-      get a() {
-        return onCurrent(addPart);
-      },
-      get l() {
-        const id = grid.current;
-        return id && (() => route.go(route.address("look", [id])));
-      },
-      get w() {
-        const address =
-          query && grid.current && whyAddress(shared.info, query, grid.current, params);
-        return address && (() => route.go(address));
-      },
-      get m() {
-        const id = query && grid.current;
-        return id && (() => route.go(route.address("match", [query, id], { box: params.box })));
-      },
     },
   };
 }

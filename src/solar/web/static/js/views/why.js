@@ -3,14 +3,16 @@
 import { isAbort, post } from "../api.js";
 import { read } from "../boxes.js";
 import { AGAINST, FOR } from "../colours.js";
-import { button, el, linkButton, set, style } from "../dom.js";
+import { button, cover, el, linkButton, placeOn, set, style, viewHead } from "../dom.js";
 import { brightest, density, drawEvidence } from "../heat.js";
-import { layLines, line } from "../lines.js";
+import { heatStage } from "../heat_stage.js";
+import { line, lineSheet } from "../lines.js";
 import { notify, problem } from "../notice.js";
-import { toggle } from "../options.js";
+import { opacitySlider, toggle } from "../options.js";
 import { photo } from "../photos.js";
 import * as route from "../route.js";
 import { confirmed, shortName } from "../words.js";
+import { remade } from "./remade.js";
 
 const SIDES = ["a", "b"];
 const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
@@ -22,34 +24,10 @@ const MOST_KEPT = 500;
 // Answers weaker than this part of the strongest pair are not made to look strong.
 const FAINT = 0.1;
 
-/** Where it is told why two photos are similar, or null where the model cannot tell. */
-export function whyAddress(info, a, b, { box, model }) {
-  const used = info.models.find((one) => one.name === model) ?? info.models[0];
-  return used.why ? route.address("why", [a, b], { box, model }) : null;
-}
-
 /** Makes the view in `root`. */
-export function why(root, shared) {
-  let content = null;
-  return {
-    title: "What looks alike",
-    show({ parts: [a, b], params }) {
-      const of = JSON.stringify([a, b, params.box, params.model]);
-      const stays = content?.of === of;
-      if (stays) {
-        content.show(params);
-      } else {
-        content?.leave();
-        root.replaceChildren();
-        content = { of, ...explaining(root, shared, [a, b], params) };
-      }
-      return !stays;
-    },
-    leave: () => content?.leave(),
-    get keys() {
-      return content?.keys;
-    },
-  };
+export function why(root) {
+  const about = ({ parts: [a, b], params: { box, model } }) => ({ a, b, box, model });
+  return remade(root, "What looks alike", about, (place) => explaining(root, about(place)));
 }
 
 const other = (side) => (side === "a" ? "b" : "a");
@@ -57,49 +35,40 @@ const same = (one, two) =>
   one?.side === two?.side && one?.row === two?.row && one?.column === two?.column;
 const percent = (part) => (part < 0.001 ? "less than 0.1 %" : `${(100 * part).toFixed(1)} %`);
 
-function explaining(root, shared, [a, b], first) {
+function explaining(root, { a, b, box: written, model }) {
   const control = new AbortController();
   const { signal } = control;
-  const box = read(first.box) ?? undefined;
-  const model = first.model || undefined;
-  const info = shared.info.models.find((one) => one.name === model) ?? shared.info.models[0];
-  let params = first;
-  let found = null; // the explanation that is shown
+  const box = read(written) ?? undefined;
+  const asked = { a, b, box, model: model || undefined };
+  let found = null; // the explanation
   let chosen = null; // the region that is asked about: side, row, column
   let pinned = false; // whether it stays when the pointer goes on
   let asking = false;
   const maps = {}; // what a pixel of each photo adds, by regions
   let lines = []; // between the strongest pairs: a group and its ends
-  let best = null; // the same to what answers the region most
-  const explanations = new Map(); // with and without attention, as promises
   const answers = new Map();
-
-  const attention = () => !params.plain;
-  const asked = () => ({ a, b, box, model, attention: attention() });
-  const keyOf = ({ side, row, column }) => [attention(), side, row, column].join();
+  const keyOf = ({ side, row, column }) => [side, row, column].join();
 
   const score = el("strong.why-score", {}, "…");
   const text = el("p.facts.why-text", { role: "status" }, "Comparing the regions of both photos…");
   const scene = el("span.why-scene.verdict-words");
   const stages = { a: stage("a", "The query"), b: stage("b", "The result") };
-  const sheet = el("svg.lines", { "aria-hidden": "true" });
   const pair = el(
     "div.pair.why-pair",
     { "aria-busy": "true" },
     ...SIDES.map((side) => stages[side].figure),
-    sheet,
   );
+  const sheet = lineSheet(pair, SIDES.map((side) => stages[side].element));
+  pair.append(sheet.element);
   const trouble = el("div");
   const tools = controls();
   root.append(
     el(
       "div.why",
       {},
-      el(
-        "div.view-head",
-        {},
+      viewHead(
         button("Back", { symbol: "back", on: route.back }),
-        el("h1.view-title", {}, "What looks alike"),
+        "What looks alike",
         el("span.why-similarity", {}, el("span.soft", {}, "similarity"), score),
         scene,
       ),
@@ -109,8 +78,6 @@ function explaining(root, shared, [a, b], first) {
       tools,
     ),
   );
-  const watch = new ResizeObserver(place);
-  watch.observe(pair);
 
   // Photos are there long before their explanation.
   Promise.all([photo(a), photo(b)]).then(
@@ -123,16 +90,11 @@ function explaining(root, shared, [a, b], first) {
   explain();
 
   async function explain() {
-    const wanted = attention();
-    pair.setAttribute("aria-busy", "true");
     trouble.replaceChildren();
     try {
-      if (!explanations.has(wanted)) explanations.set(wanted, post("/why", asked(), { signal }));
-      const told = await explanations.get(wanted);
-      if (wanted === attention()) take(told);
-      if (!scene.textContent) verify();
+      take(await post("/why", asked, { signal }));
+      verify();
     } catch (error) {
-      explanations.delete(wanted);
       if (isAbort(error)) return;
       text.textContent = "";
       pair.removeAttribute("aria-busy");
@@ -165,7 +127,6 @@ function explaining(root, shared, [a, b], first) {
     const { rows, columns } = told.a;
     stages.a.frame(box && [columns[0], rows[0], columns.at(-1), rows.at(-1)]);
     paint();
-    if (chosen) ask();
   }
 
   const parts = (side, [x, y]) => [x / found[side].width, y / found[side].height];
@@ -180,16 +141,9 @@ function explaining(root, shared, [a, b], first) {
     }
     const answer = chosen && answers.get(keyOf(chosen));
     if (answer) drawAnswer(answer);
-    best = answer ? bestLine(answer) : null;
-    sheet.classList.toggle("quiet", Boolean(chosen));
-    sheet.replaceChildren(...[...lines, best].filter(Boolean).map(([group]) => group));
-    place();
+    sheet.element.classList.toggle("quiet", Boolean(chosen));
+    sheet.show([...lines, answer && bestLine(answer)].filter(Boolean));
     say();
-  }
-
-  function place() {
-    const photos = SIDES.map((side) => stages[side].element);
-    layLines(sheet, pair, photos, [...lines, best].filter(Boolean));
   }
 
   function drawAnswer({ heat }) {
@@ -260,7 +214,7 @@ function explaining(root, shared, [a, b], first) {
       const key = keyOf(chosen);
       const [x, y] = middle(edges(chosen));
       try {
-        const body = { ...asked(), side: chosen.side, x, y };
+        const body = { ...asked, side: chosen.side, x, y };
         answers.set(key, await post("/why/answers", body, { signal }));
       } catch (error) {
         if (isAbort(error)) return;
@@ -277,31 +231,21 @@ function explaining(root, shared, [a, b], first) {
 
   /** One of the photos, with its map and the region that is asked about. */
   function stage(side, text) {
-    const image = el("img", { alt: "", draggable: "false" });
-    const canvas = el("canvas.heat", { "aria-hidden": "true" });
     const region = el("div.region", { hidden: true });
     const frame = el("div.why-box", { hidden: true });
     let drawn = null;
     const name = el("figcaption.soft", {}, text);
-    const element = el(
+    const { element, canvas, ...heat } = heatStage(
       "div.why-stage",
-      {
-        tabindex: "0",
-        role: "application",
-        "aria-label": `${text}. Arrow keys move between its regions, Escape deselects.`,
-      },
-      image,
-      canvas,
+      `${text}. Arrow keys move between its regions, Escape deselects.`,
       frame,
       region,
     );
 
     /** The region that a pointer is over, or null beyond the box. */
     function under(event) {
-      const bounds = element.getBoundingClientRect();
-      const { rows, columns, width, height } = found[side];
-      const x = ((event.clientX - bounds.left) / bounds.width) * width;
-      const y = ((event.clientY - bounds.top) / bounds.height) * height;
+      const { rows, columns } = found[side];
+      const [x, y] = placeOn(element, event, found[side]);
       const row = rows.findLastIndex((edge) => edge <= y);
       const column = columns.findLastIndex((edge) => edge <= x);
       const within = (at, edges) => at >= 0 && at < edges.length - 1;
@@ -341,10 +285,8 @@ function explaining(root, shared, [a, b], first) {
       element,
       figure: el("figure", {}, element, name),
       show(known) {
-        image.src = known.photo;
-        image.alt = known.name;
+        heat.show(known);
         name.replaceChildren(`${text}, `, el("b", { title: known.name }, shortName(known.name)));
-        style(element, { "--ratio": String(known.width / known.height || 4 / 3) });
       },
       draw(map, most) {
         if (map === drawn) return;
@@ -363,44 +305,21 @@ function explaining(root, shared, [a, b], first) {
   }
 
   function controls() {
-    const opacity = el("input", {
-      type: "range",
-      min: "0",
-      max: "100",
-      value: localStorage.getItem("solar-why-opacity") ?? "75",
-      on: { input: () => fade(opacity.value) },
-    });
-    fade(opacity.value);
     return el(
       "div.look-controls.why-controls",
       {},
-      toggle("Lines", null, true, (on) => sheet.classList.toggle("none", !on)),
-      info.attention.length > 0 &&
-        toggle("Without attention", null, Boolean(params.plain), (on) =>
-          route.go(route.address("why", [a, b], { ...params, plain: on && "1" }), {
-            replace: true,
-          }),
-        ),
-      el("label.field", {}, el("span", {}, "Opacity"), opacity),
+      toggle("Lines", null, true, (on) => sheet.element.classList.toggle("none", !on)),
+      opacitySlider((value) => style(pair, { "--opacity": value })),
       el("div.why-legend", {}, swatch(FOR, "more similar"), swatch(AGAINST, "less similar")),
       linkButton("Search with the result", route.address("search", [], { q: b }), "search"),
-      linkButton("Matching details", route.address("match", [a, b], { box: params.box }), "match"),
+      linkButton("Matching details", route.address("match", [a, b], { box: written }), "match"),
     );
   }
 
-  function fade(value) {
-    style(pair, { "--opacity": String(value / 100) });
-    localStorage.setItem("solar-why-opacity", value);
-  }
-
   return {
-    show(changed) {
-      params = changed;
-      explain();
-    },
     leave() {
       control.abort();
-      watch.disconnect();
+      sheet.leave();
     },
     keys: {
       get Escape() {
@@ -411,15 +330,6 @@ function explaining(root, shared, [a, b], first) {
 }
 
 const middle = ([left, top, right, bottom]) => [(left + right) / 2, (top + bottom) / 2];
-
-function cover(node, [left, top, right, bottom], { width, height }) {
-  style(node, {
-    left: `${(100 * left) / width}%`,
-    top: `${(100 * top) / height}%`,
-    width: `${(100 * (right - left)) / width}%`,
-    height: `${(100 * (bottom - top)) / height}%`,
-  });
-}
 
 const swatch = (colour, text) =>
   el("span", {}, style(el("i.swatch"), { background: `rgb(${colour.join(" ")})` }), text);

@@ -1,0 +1,27 @@
+// Dialogs: over the page until they are closed, then gone.
+
+import { button, el } from "./dom.js";
+
+/** Opens a dialog with a heading; Escape or a click beside it closes it. */
+export function openDialog(kind, heading, ...children) {
+  const dialog = el(
+    `dialog.${kind}`,
+    { "aria-labelledby": "dialog-title", tabindex: "-1" },
+    el("h2", { id: "dialog-title" }, heading),
+    ...children,
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+/** The last row of a dialog: a button that closes it, and what stands before that. */
+export const closeRow = (...before) =>
+  el(
+    "div.row.end",
+    {},
+    ...before,
+    button("Close", { on: ({ target }) => target.closest("dialog").close() }),
+  );

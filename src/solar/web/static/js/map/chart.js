@@ -3,6 +3,7 @@
 import * as cameras from "../camera.js";
 import { thumbnail } from "../card.js";
 import { el, style } from "../dom.js";
+import { TAP, watchGestures } from "../gestures.js";
 import { drawMap, pictured, pictureSize, visible } from "../map_canvas.js";
 import { say } from "../notice.js";
 import * as route from "../route.js";
@@ -36,8 +37,6 @@ export function chart(holder, points, colourOf, selecting, world = false) {
   let due = 0;
   let size = { width: 0, height: 0 };
   const pictures = thumbnails(draw);
-  const fingers = new Map();
-  let dragged = 0;
   let boxing = false; // whether dragging draws a box, as it does with Shift
   let band = null; // the box: x1, y1, x2, y2 in the window
 
@@ -167,79 +166,48 @@ export function chart(holder, points, colourOf, selecting, world = false) {
 
   const open = (point) => point && route.go(photoAddress(point.id));
 
-  function at(event) {
-    const bounds = canvas.getBoundingClientRect();
-    return [event.clientX - bounds.left, event.clientY - bounds.top];
-  }
-
   function reach() {
     const seen = visible(camera, points, size.width, size.height).length;
     return Math.max(14, 0.5 * pictureSize(seen, size.width, size.height));
   }
 
-  canvas.addEventListener("pointerdown", (event) => {
-    canvas.setPointerCapture(event.pointerId);
-    fingers.set(event.pointerId, at(event));
-    if (fingers.size > 1) band = null;
-    else {
-      dragged = 0;
-      if (event.shiftKey || boxing) band = [...at(event), ...at(event)];
-    }
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const now = at(event);
-    const before = fingers.get(event.pointerId);
-    if (!before) {
-      choose(cameras.nearest(camera, points, now, reach()));
-      return;
-    }
-    const others = [...fingers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
-    fingers.set(event.pointerId, now);
-    dragged += Math.hypot(now[0] - before[0], now[1] - before[1]);
-    if (others.length) pinch(others[0], before, now);
-    else if (band) {
-      band = [band[0], band[1], ...now];
-      choose(null);
-      draw();
-    } else if (dragged > 4) move(cameras.panned(camera, now[0] - before[0], now[1] - before[1]));
-  });
+  const pointAt = (place) => cameras.nearest(camera, points, place, reach());
 
-  /** Two fingers: their distance zooms, their middle pans. */
-  function pinch(other, before, now) {
-    const apart = (place) => Math.hypot(place[0] - other[0], place[1] - other[1]) || 1;
-    const middle = [(now[0] + other[0]) / 2, (now[1] + other[1]) / 2];
-    const next = cameras.panned(camera, (now[0] - before[0]) / 2, (now[1] - before[1]) / 2);
-    const most = cameras.closest(camera, between);
-    move(cameras.zoomed(next, apart(now) / apart(before), middle, most));
-  }
-
-  const lift = (event) => {
-    const clicked = fingers.delete(event.pointerId) && !fingers.size && dragged <= 4;
-    const drawn = band;
-    band = null;
-    if (drawn && !clicked && event.type === "pointerup") selectWithin(drawn);
-    else draw();
-    if (!clicked || event.type !== "pointerup") return;
-    const point = cameras.nearest(camera, points, at(event), reach());
-    if (drawn) toggle(point);
-    // A finger cannot hover: its first tap shows the photo, the second opens it.
-    else if (event.pointerType === "touch" && point !== chosen) choose(point);
-    else open(point);
-  };
-  canvas.addEventListener("pointerup", lift);
-  canvas.addEventListener("pointercancel", lift);
-  canvas.addEventListener("pointerleave", ({ pointerType }) => {
-    // A finger leaves with every tap, and what it chose stays.
-    if (pointerType !== "touch" && !fingers.size) choose(null);
-  });
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      event.preventDefault();
-      move(zoomed(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), at(event)));
+  watchGestures(canvas, {
+    hover: (place) => choose(pointAt(place)),
+    press(place, event) {
+      if (event.shiftKey || boxing) band = [...place, ...place];
     },
-    { passive: false },
-  );
+    drag(dx, dy, place, far) {
+      if (band) {
+        band = [band[0], band[1], ...place];
+        choose(null);
+        draw();
+      } else if (far > TAP) move(cameras.panned(camera, dx, dy));
+    },
+    pan(dx, dy) {
+      band = null;
+      move(cameras.panned(camera, dx, dy));
+    },
+    zoom: (factor, place) => move(zoomed(factor, place)),
+    lift(place, { event, far, alone }) {
+      const drawn = band;
+      band = null;
+      draw();
+      if (!alone) return;
+      const point = pointAt(place);
+      if (drawn && far > TAP) selectWithin(drawn);
+      else if (far > TAP) return;
+      else if (drawn) toggle(point);
+      // A finger cannot hover: its first tap shows the photo, the second opens it.
+      else if (event.pointerType === "touch" && point !== chosen) choose(point);
+      else open(point);
+    },
+  });
+  canvas.addEventListener("pointerleave", ({ pointerType, buttons }) => {
+    // A finger leaves with every tap, and what it chose stays.
+    if (pointerType !== "touch" && !buttons) choose(null);
+  });
   canvas.addEventListener("keydown", (event) => {
     if (event.key === "Enter") open(chosen);
     else if (event.key === " ") toggle(chosen);

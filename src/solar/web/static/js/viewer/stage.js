@@ -1,12 +1,14 @@
 // A photo on a stage: small at first, sharper as it arrives and as one comes closer.
 
 import { el, style } from "../dom.js";
-import { watchGestures } from "./gestures.js";
+import { distance, TAP, watchGestures } from "../gestures.js";
 import { fitted, panned, whole, zoomed } from "./zoom.js";
 
 const CLOSER = 2.5;
 const STEP = 1.5;
 const PAN = 80;
+const SWIPE = 50;
+const AGAIN = 350;
 // A picture may be stretched by this much before a larger one is worth asking for.
 const STRETCH = 1.1;
 // The longer side of the large pictures that the server makes.
@@ -86,13 +88,29 @@ export function photoStage({ swipe, changed }) {
   const actual = (at = [0, 0]) => photo && move(zoomed(place, 1 / size().fit, at, size(), room()));
   const fit = () => move(whole());
 
+  const fromMiddle = ([x, y]) => [x - element.clientWidth / 2, y - element.clientHeight / 2];
+  let tapped = { time: -AGAIN, at: [0, 0] };
+
   watchGestures(element, {
     pan,
-    zoom: zoomBy,
-    swipe,
-    enlarged: () => place.scale > 1,
-    twice: (at) => (place.scale > 1 ? fit() : zoomBy(CLOSER, at)),
+    zoom: (factor, at) => zoomBy(factor, fromMiddle(at)),
+    drag: (dx, dy) => place.scale > 1 && pan(dx, dy),
+    lift(at, { event, start, far, alone }) {
+      if (!alone) return;
+      const [dx, dy] = [at[0] - start[0], at[1] - start[1]];
+      const swiped = Math.abs(dx) > SWIPE && Math.abs(dx) > 1.5 * Math.abs(dy);
+      if (far <= TAP) tap(at, event.timeStamp);
+      else if (event.pointerType !== "mouse" && place.scale === 1 && swiped) swipe(dx < 0 ? 1 : -1);
+    },
   });
+
+  function tap(at, time) {
+    const twice = time - tapped.time < AGAIN && distance(at, tapped.at) < 3 * TAP;
+    tapped = { time: twice ? -AGAIN : time, at };
+    if (!twice) return;
+    if (place.scale > 1) fit();
+    else zoomBy(CLOSER, fromMiddle(at));
+  }
   new ResizeObserver(() => photo && pan(0, 0)).observe(element);
 
   return {

@@ -9,6 +9,8 @@ const INSIDE = 0.15;
 const MARGIN = 64;
 // Of the world, from west to east.
 const LEAST = 0.06;
+// So many points tell how far apart all of them lie.
+const SAMPLE = 200;
 
 /**
  * How all points fill a window of this size; only what is near what has a meaning, so it may be
@@ -42,6 +44,21 @@ export const toScreen = (camera, { x, y }) => [
 ];
 
 export const panned = (camera, dx, dy) => ({ ...camera, x: camera.x + dx, y: camera.y + dy });
+
+/** The distance from a point to its nearest one, as it is for half of some of the points. */
+export function spacing(points) {
+  const every = Math.ceil(points.length / SAMPLE);
+  const usual = 2 / Math.sqrt(points.length);
+  const nearest = points
+    .filter((_, at) => at % every === 0)
+    .map((point) =>
+      points.reduce((least, other) => {
+        const far = other === point ? usual : Math.hypot(other.x - point.x, other.y - point.y);
+        return Math.min(least, far);
+      }, usual),
+    );
+  return nearest.sort((a, b) => a - b)[nearest.length >> 1] || 1e-4;
+}
 
 /** How far to go closer: until photos that lie `spacing` apart on the map fill the window. */
 export const closest = (camera, spacing) =>

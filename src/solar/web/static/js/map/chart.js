@@ -10,7 +10,6 @@ import * as route from "../route.js";
 import { thumbnails } from "../thumbnails.js";
 import { photoAddress } from "../viewer/address.js";
 import { counted, shortName } from "../words.js";
-import { spacing } from "./spacing.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const LABEL =
@@ -29,7 +28,7 @@ export function chart(holder, points, colourOf, selecting, world = false) {
   const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": LABEL });
   const card = el("div.map-card", { hidden: true });
   holder.replaceChildren(canvas, card);
-  const between = spacing(points);
+  const between = cameras.spacing(points);
   let camera = null;
   let chosen = null;
   let selected = new Set();

@@ -1,26 +1,20 @@
-// What the colours on the map stand for: folders, dates, or groups of photos that lie together.
+// What the colours on the map stand for: folders or dates.
 
 import { ember } from "../colours.js";
 import { el, style } from "../dom.js";
 import { count } from "../words.js";
-import { grouped, spacing } from "./spacing.js";
 
 // Told apart by most eyes, on light and on dark.
 const SHADES = ["#e8862e", "#2f8fd0", "#3fa45b", "#c04f8f", "#8a63d2", "#c9a227", "#1fa7a0", "#d0483e"];
 const REST = "#8d887f";
-// Of the distance between neighbours: farther ones are another group.
-const STEP = 2;
 
-export const KINDS = { folder: "Folder", date: "Date", group: "Group" };
+export const KINDS = { folder: "Folder", date: "Date" };
 
 const folderOf = ({ name }) => name.split("/").slice(0, -1).join("/") || "(no folder)";
 
-/** What can tell these photos apart: the first is the best to begin with. */
-export function kindsFor(points) {
-  const folders = new Set(points.map(folderOf)).size > 1;
-  const dated = points.some((point) => point.taken);
-  return [folders && "folder", "group", dated && "date"].filter(Boolean);
-}
+/** What can tell these photos apart. */
+export const kindsFor = (points) =>
+  Object.keys(KINDS).filter((kind) => kind === "folder" || points.some((point) => point.taken));
 
 /**
  * Colours of points.
@@ -28,30 +22,18 @@ export function kindsFor(points) {
  */
 export function colouring(kind, points) {
   if (kind === "date") return byDate(points);
-  const values = kind === "group" ? groupsOf(points) : new Map(points.map((p) => [p.id, folderOf(p)]));
   const sizes = new Map();
-  for (const value of values.values()) sizes.set(value, (sizes.get(value) ?? 0) + 1);
-  sizes.delete(null);
+  for (const folder of points.map(folderOf)) sizes.set(folder, (sizes.get(folder) ?? 0) + 1);
   const most = [...sizes].sort((a, b) => b[1] - a[1]).slice(0, SHADES.length);
-  const shades = new Map(most.map(([value], at) => [value, SHADES[at]]));
+  const shades = new Map(most.map(([folder], at) => [folder, SHADES[at]]));
   const rest = points.length - most.reduce((sum, [, size]) => sum + size, 0);
   return {
-    of: (point) => shades.get(values.get(point.id)) ?? REST,
+    of: (point) => shades.get(folderOf(point)) ?? REST,
     legend: [
-      ...most.map(([value, size]) => swatch(shades.get(value), value, count(size))),
-      rest > 0 && swatch(REST, kind === "group" ? "smaller groups" : "other folders", count(rest)),
+      ...most.map(([folder, size]) => swatch(shades.get(folder), folder, count(size))),
+      rest > 0 && swatch(REST, "other folders", count(rest)),
     ].filter(Boolean),
   };
-}
-
-/** Names of groups by id; null for photos that lie alone. */
-function groupsOf(points) {
-  const numbers = grouped(points, STEP * spacing(points));
-  const sizes = new Map();
-  for (const number of numbers) sizes.set(number, (sizes.get(number) ?? 0) + 1);
-  return new Map(
-    points.map(({ id }, at) => [id, sizes.get(numbers[at]) > 1 ? `group ${numbers[at] + 1}` : null]),
-  );
 }
 
 function byDate(points) {

@@ -72,7 +72,7 @@ def exported(page: Page, form: str, every: bool = False) -> str:
         press("Tab")
     with page.expect_download() as found:
         press("Enter")
-    page.locator("dialog").wait_for(state="detached")
+    page.locator("dialog.dup-export").wait_for(state="detached")
     return Path(found.value.path()).read_text(encoding="utf-8")
 
 

@@ -79,7 +79,7 @@ def test_a_photo_is_seen_with_the_keyboard_alone(site: str, visit: Visit, width:
     page.get_by_role("heading", name="An open photo").wait_for()
     page.shoot(f"help-{width}")
     press("Escape")
-    page.locator("dialog.help").wait_for(state="detached")
+    page.locator("dialog.help").wait_for(state="hidden")
     press("ArrowLeft")
     opened(page, found[1])
     press("ArrowRight")

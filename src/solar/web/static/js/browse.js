@@ -7,7 +7,6 @@ import { endless } from "./endless.js";
 import { browseQuery, FILTERS } from "./filters/address.js";
 import { facets } from "./filters/facets.js";
 import { filterFields, follow } from "./filters/fields.js";
-import { savedList } from "./filters/saved.js";
 import { shelf } from "./filters/shelf.js";
 import { PHOTOS } from "./filters/sorting.js";
 import { timeline } from "./filters/timeline.js";
@@ -39,7 +38,6 @@ export function browser({ open, actions }, shelving = null) {
   const bar = tools && tools.below(grid.element);
   const total = el("span.soft", { role: "status" });
   const empty = el("div");
-  const saved = el("div");
   const times = el("div");
   const change = shelving?.change ?? begin;
   const find = field("Find by name", { type: "search", placeholder: "Words or a year" }, (name) =>
@@ -126,7 +124,6 @@ export function browser({ open, actions }, shelving = null) {
     tools.show(params);
     fields.show(params);
     if (shelving) showTimes(params);
-    saved.replaceChildren(...[savedList(shelving.info)].filter(Boolean));
     follow({ name: find }, params);
     if (FILTERS.some((name) => name !== "name" && params[name])) unfold(true);
     const query = String(browseQuery(params, {}));
@@ -140,7 +137,6 @@ export function browser({ open, actions }, shelving = null) {
     element: el(
       "section.browse",
       { "aria-label": "The collection" },
-      saved,
       el("div.browse-head", {}, el("h2", {}, "The collection"), total, find),
       times,
       tools && tools.tools,

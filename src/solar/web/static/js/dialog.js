@@ -1,6 +1,6 @@
 // Dialogs: over the page until they are closed, then gone.
 
-import { button, el } from "./dom.js";
+import { el } from "./dom.js";
 
 /** Opens a dialog with a heading; Escape or a click beside it closes it. */
 export function openDialog(kind, heading, ...children) {
@@ -16,12 +16,3 @@ export function openDialog(kind, heading, ...children) {
   dialog.showModal();
   return dialog;
 }
-
-/** The last row of a dialog: a button that closes it, and what stands before that. */
-export const closeRow = (...before) =>
-  el(
-    "div.row.end",
-    {},
-    ...before,
-    button("Close", { on: ({ target }) => target.closest("dialog").close() }),
-  );

@@ -1,6 +1,6 @@
 // Decisions as files: JSON, or a plain list of the photos that were not kept.
 
-import { closeRow, openDialog } from "../dialog.js";
+import { openDialog } from "../dialog.js";
 import { button, el } from "../dom.js";
 import { save } from "../files.js";
 import { notify } from "../notice.js";
@@ -55,7 +55,7 @@ export function exportDialog(source, store) {
     ),
     el("div.row", {}, ...buttons),
     told,
-    closeRow(),
+    el("div.row.end", {}, button("Close", { on: () => dialog.close() })),
   );
   dialog.querySelector("select").focus();
 }

@@ -1,14 +1,19 @@
 // Links that last. The address of the page has numbers of photos, which another server may give to
-// others; a link that is copied or saved also has their names, as "p17=rome/12.jpg".
+// others; a link that is copied also has their names, as "p17=rome/12.jpg".
 
 import { get } from "../api.js";
+import { copy } from "../files.js";
+import { notify } from "../notice.js";
 import { photo } from "../photos.js";
 import * as route from "../route.js";
 
 const PINNED = /^p(\d+)$/;
+const UPLOADED =
+  "An uploaded photo cannot be part of a link, because the server does not keep it. Search with " +
+  "a photo of the collection, or with words.";
 
 /** Ids of all photos in the parameters of an address. */
-export function ids({ q, and, like, unlike }) {
+function ids({ q, and, like, unlike }) {
   const listed = [and, like, unlike].flatMap((text) => (text ?? "").split(","));
   const all = [q, ...listed.map((one) => one.split(".")[0])];
   return [...new Set(all.filter(Boolean))];
@@ -22,15 +27,20 @@ export function without(params, gone) {
   return Object.fromEntries(all.filter(([name, text]) => text !== params[name]));
 }
 
-/** Whether a search uses an uploaded photo, which the server forgets. */
-export const uploaded = (params) => ids(params).some((id) => id.startsWith("q-"));
-
-/** The address of a search that finds its photos by name, too. */
-export async function lasting(params) {
-  const used = ids(params);
-  const known = await Promise.all(used.map(photo));
-  const names = used.map((id, at) => [`p${id}`, known[at].name]);
-  return route.address("search", [], { ...params, ...Object.fromEntries(names) });
+/** Copies a link to a search, which finds its photos by name, too. */
+export async function copyLink(params) {
+  try {
+    const used = ids(params);
+    if (used.some((id) => id.startsWith("q-"))) throw new Error(UPLOADED);
+    const known = await Promise.all(used.map(photo));
+    const names = Object.fromEntries(used.map((id, at) => [`p${id}`, known[at].name]));
+    const [page] = location.href.split("#");
+    const done = await copy(page + route.address("search", [], { ...params, ...names }));
+    if (!done) throw new Error("The browser does not allow copying: take the page's address.");
+    notify("Link copied.");
+  } catch (error) {
+    notify(error.message, "bad");
+  }
 }
 
 /** Whether an address has names of photos. */

@@ -1,11 +1,10 @@
-// The tools of a grid of photos: their order, the filters in force, what is selected, and saved
-// searches.
+// The tools of a grid of photos: their order, the filters in force, what is selected, and a link.
 
 import { button, el } from "../dom.js";
 import { copyPaths } from "../files.js";
 import { chips } from "./chips.js";
+import { copyLink } from "./links.js";
 import { removalDialog } from "./removal.js";
-import { savedDialog } from "./saved.js";
 import { selection } from "./selection.js";
 import { sorter } from "./sorting.js";
 
@@ -37,7 +36,7 @@ export function shelf({ info, orders, change, changed, filter, fold = null, ever
     info.settings.writable && ["Remove", remove, "danger"],
   ].filter(Boolean);
 
-  const save = () => savedDialog(params, info);
+  const link = () => copyLink(params);
   const filters = fold && button("Filters", { title: "Filters (f)", on: fold });
   const tools = el(
     "div.shelf",
@@ -45,7 +44,7 @@ export function shelf({ info, orders, change, changed, filter, fold = null, ever
     sort.element,
     filters,
     button("Select", { symbol: "tick", title: "Select photos (x)", on: () => picked.begin() }),
-    button("Save search", { title: "Save this search, or copy its link (S)", on: save }),
+    button("Copy link", { title: "Copy a link to this search (S)", on: link }),
   );
 
   return {
@@ -82,7 +81,7 @@ export function shelf({ info, orders, change, changed, filter, fold = null, ever
     unfolded: (open) => filters.setAttribute("aria-expanded", String(open)),
     keys: {
       f: filter,
-      S: save,
+      S: link,
       "*": () => picked.all(),
       get Escape() {
         return picked.size ? picked.clear : undefined;

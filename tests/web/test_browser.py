@@ -202,7 +202,7 @@ def test_matches_are_lines_between_two_photos(site: str, visit: Visit) -> None:
     lines = page.locator(".lines g")
     lines.first.wait_for(state="attached")
     verdict = page.locator(".match .verdict-words")
-    verdict.get_by_text("Same place.").wait_for()
+    verdict.get_by_text("The details match.").wait_for()
     assert re.search(r"\d+ details of both", page.locator(".facts").text_content())
     page.shoot("match")
     ends = lines.first.locator(".seen").evaluate("l => [l.x1, l.x2].map(x => x.baseVal.value)")

@@ -28,7 +28,7 @@ const MOST = 200; // in one request
 export function browser({ open, actions }, shelving = null) {
   const tools =
     shelving &&
-    shelf({ ...shelving, orders: PHOTOS, filter, fold, changed: () => begin(wanted), every: { count: () => known, load } });
+    shelf({ ...shelving, orders: PHOTOS, filter, fold, changed, every: { count: () => known, load } });
   const fields = shelving && filterFields(shelving.change);
   const grid = createGrid("Photos of the collection", (one) => {
     const all = actions && (() => [...actions(one), ...(tools?.actions(one) ?? [])]);
@@ -54,14 +54,29 @@ export function browser({ open, actions }, shelving = null) {
     if (asked !== wanted) return true;
     loaded += page.photos.length;
     grid.append(page.photos);
-    known = page.total;
-    tools?.paint();
+    count(page.total);
     if (awaited) grid.focus();
     awaited = false;
-    total.textContent = counted(page.total, "photo");
     if (!page.total) empty.replaceChildren(nothing(lack(asked)));
     return loaded < page.total && page.photos.length > 0;
   });
+
+  function count(photos) {
+    known = photos;
+    total.textContent = counted(known, "photo");
+    tools?.paint();
+  }
+
+  /** Takes out photos that are gone, by id, where they stand; some that are back come in anew. */
+  function changed(gone) {
+    if (!gone) {
+      begin(wanted);
+      return;
+    }
+    grid.drop(gone);
+    loaded -= gone.size;
+    count(known - gone.size);
+  }
 
   /** Gets all photos that there are. */
   async function load() {
@@ -125,7 +140,6 @@ export function browser({ open, actions }, shelving = null) {
     fields.show(params);
     if (shelving) showTimes(params);
     follow({ name: find }, params);
-    if (FILTERS.some((name) => name !== "name" && params[name])) unfold(true);
     const query = String(browseQuery(params, {}));
     if (query === shown) return;
     shown = query;

@@ -91,6 +91,11 @@ export function createGrid(label, make, between = () => null) {
       list.append(...made(items));
       if (!focused) reach(cards()[0]);
     },
+    /** Takes out items, by id. */
+    drop(ids) {
+      for (const one of cards()) if (ids.has(one.dataset.id)) one.remove();
+      reach(cards().find((one) => one === focused) ?? cards()[0]);
+    },
     focus() {
       (focused ?? cards()[0])?.querySelector("a").focus();
     },

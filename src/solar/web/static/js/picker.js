@@ -18,7 +18,7 @@ export function picker(root, { title, text, open, actions, take, more = null, sh
     el("h1", {}, title),
     el("p.soft", {}, text),
     filePicker("Choose a photo", {}, take),
-    el("p.hint", {}, "or drop one anywhere, or paste it"),
+    el("p.hint", {}, "or drop one anywhere, paste it, or choose one below"),
     more,
   );
   root.append(el("div.picker", {}, zone, photos.element));

@@ -26,8 +26,8 @@ export const VERDICTS = {
   similar: "Similar only",
 };
 
-/** What matching details say of two photos. */
-export const confirmed = (same) => (same ? "Same place" : "Not confirmed");
+/** What matching details alone say of two photos. */
+export const confirmed = (same) => (same ? "The details match" : "Not confirmed");
 
 /** The last part of a path. */
 export const shortName = (name) => name.split("/").at(-1);

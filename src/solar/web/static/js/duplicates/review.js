@@ -26,14 +26,14 @@ const PAIRS = {
 // Of photos of one place nothing need go: they are shown to those who ask.
 const NEEDS = (kind) => kind !== "place";
 const ALL = "all";
-const STATES = { keep: "Keep", remove: "Remove", apart: "Stays" };
+const STATES = { keep: "Keep", remove: "May be deleted", apart: "Stays" };
 const HINTS = [
   ["↓ ↑", "group"],
   ["→ ←", "pair"],
   ["1 … 9", "keep this one"],
   ["a", "keep all"],
   ["n", "not a duplicate"],
-  ["Enter", "confirm, next"],
+  ["Enter", "OK, next"],
   ["u", "undo"],
   ["s", "slider"],
   ["b", "blink"],
@@ -99,7 +99,7 @@ export function review(root, source, went = () => {}, address = () => null) {
     el(
       "div.row.dup-actions",
       {},
-      button("Confirm", { kind: "primary", symbol: "tick", title: "Enter", on: accept }),
+      button("OK, next", { kind: "primary", symbol: "tick", title: "Enter", on: accept }),
       apart,
       button("Keep all", { title: "a", on: keepAll }),
       button("Undo", {
@@ -110,6 +110,7 @@ export function review(root, source, went = () => {}, address = () => null) {
         on: undo,
       }),
     ),
+    el("p.soft", {}, "Nothing is deleted here. Export lists the photos that may be deleted."),
     strip,
   );
   const element = el(
@@ -242,11 +243,14 @@ export function review(root, source, went = () => {}, address = () => null) {
     input.disabled = !can;
     input.checked = can && aligned;
     slide.title = can ? "s" : "These photos cannot be aligned.";
-    why.replaceChildren(
+    const [reason, ...evidence] = (one.why || one.how).split("; ");
+    const parts = [
       el("b.dup-kind", { "data-kind": one.kind }, pairName(one)),
       el("span.tag", { hidden: true }, "decided"),
-      ` ${one.why || one.how}`,
-    );
+      ` ${reason}`,
+      evidence.length > 0 && el("details", {}, el("summary", {}, "Details"), evidence.join("; ")),
+    ];
+    why.replaceChildren(...parts.filter(Boolean));
     pairs.textContent = `Pair ${count(pair + 1)} of ${count(shown.pairs.length)}`;
     sides.forEach((side, own) => side.show(shown.photos, one[own ? "b" : "a"]));
     for (const [own, item] of [...strip.children].entries()) {

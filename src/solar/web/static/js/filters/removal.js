@@ -49,7 +49,7 @@ export function removalDialog(photos, info, changed) {
       el(
         "p.soft",
         {},
-        "Nobody will find them here any more, also after an update. The files stay where they are, and “Removed photos” under Advanced can put them back.",
+        "This hides what is removed for good, also after an update. No file is deleted; “Removed photos” under Advanced puts it back.",
       ),
     ),
     told,

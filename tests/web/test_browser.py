@@ -173,7 +173,7 @@ def test_a_click_shows_where_a_location_looks(site: str, visit: Visit) -> None:
     assert star["y"] + star["height"] / 2 == pytest.approx(place[1], abs=2)
     page.shoot("look")
 
-    page.get_by_role("radio", name="4").check()
+    page.get_by_label("Layer").select_option("4")
     page.locator(".facts", has_text="Layer 4").wait_for()
     assert heat() != clicked
     page.get_by_label("Opacity").fill("20")

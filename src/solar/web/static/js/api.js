@@ -5,6 +5,7 @@ import { notify } from "./notice.js";
 
 const BASE = "api/v1"; // relative: the page may lie below a path of a larger site
 const LONGEST_WAIT = 30;
+const FOLLOWED = 300; // between two questions how far a job is, in milliseconds
 const SILENT = "The server does not answer: is it still running?";
 const OFFLINE = "You are offline: try again once you are back online.";
 
@@ -22,6 +23,16 @@ export const get = (path, options) => json(path, options);
 export const text = async (path, options) => (await ask(path, options)).text();
 
 export const post = (path, body, options) => json(path, { ...options, body });
+
+/** Follows a job until it is done or nobody wants it; `told(now)` is called with each of its states. */
+export async function follow(job, told, wanted) {
+  for (;;) {
+    const now = await get(`/jobs/${encodeURIComponent(job)}`);
+    await told(now);
+    if (now.state === "done" || !wanted()) return now;
+    await new Promise((resolve) => setTimeout(resolve, FOLLOWED));
+  }
+}
 
 /** Calls `line(object)` for each line of an NDJSON answer as it arrives. */
 export async function stream(path, body, line, options = {}) {

@@ -3,28 +3,6 @@
 import { el } from "./dom.js";
 import { filterOf } from "./filters/address.js";
 
-let serial = 0;
-
-/** Radio buttons that look like one switch with several positions. */
-export function segmented(legend, choices, value, changed) {
-  const name = `choice-${++serial}`;
-  const parts = choices.map(([key, text]) =>
-    el(
-      "label",
-      {},
-      el("input", {
-        type: "radio",
-        name,
-        value: key,
-        checked: key === value,
-        on: { change: () => changed(key) },
-      }),
-      el("span", {}, text),
-    ),
-  );
-  return el("fieldset.segmented", {}, el("legend", {}, legend), el("div", {}, ...parts));
-}
-
 /** A checkbox that looks like a switch. */
 export function toggle(text, hint, value, changed) {
   const input = el("input", {

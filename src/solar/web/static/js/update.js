@@ -1,11 +1,10 @@
 // Update: the collection learns what has changed in its folders.
 
-import { get, post } from "./api.js";
+import { follow, post } from "./api.js";
 import { button, el } from "./dom.js";
 import { say } from "./notice.js";
 import { count, counted } from "./words.js";
 
-const PAUSE = 400;
 const WORDS = ["new", "changed", "moved", "deleted"];
 
 /**
@@ -25,15 +24,6 @@ export function updater(updated) {
       : "Looking for changes…";
   }
 
-  async function follow(job) {
-    for (;;) {
-      const now = await get(`/jobs/${encodeURIComponent(job)}`);
-      if (now.state === "done" || left) return now;
-      show(now);
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
-    }
-  }
-
   async function run() {
     if (start.getAttribute("aria-disabled")) return;
     // Not disabled, which would take the focus from those who use the keyboard.
@@ -44,7 +34,7 @@ export function updater(updated) {
     said.textContent = "Looking for changes…";
     try {
       const { job } = await post("/sync", {});
-      const { changes, error } = await follow(job);
+      const { changes, error } = await follow(job, show, () => !left);
       if (left) return;
       if (error) throw new Error(error);
       said.textContent = told(changes);

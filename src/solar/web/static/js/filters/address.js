@@ -17,23 +17,18 @@ export const FILTERS = [
 /** Between the name of a root and a path below it; after a root's name, which may be empty. */
 export const MARK = "//";
 
-/** Conditions as the server takes them, from the parameters of an address. */
-export function conditions({ folder, tag, from, to, where }) {
-  return [
+/** What of a request's filter the parameters of an address stand for. */
+export function filterOf({ folder, tag, from, to, where, root }) {
+  const conditions = [
     folder && `path=${folder}`,
     tag && `tag=${tag}`,
     from && `taken>=${from}`,
     to && `taken<${dayAfter(to)}`,
     where,
   ].filter(Boolean);
-}
-
-/** What of a request's filter they stand for. */
-export function filterOf(params) {
-  const where = conditions(params);
   return {
-    where: where.length ? where : undefined,
-    root: params.root ? params.root.slice(0, -MARK.length) : undefined,
+    where: conditions.length ? conditions : undefined,
+    root: root ? root.slice(0, -MARK.length) : undefined,
   };
 }
 

@@ -1,6 +1,6 @@
 // Add: photos become part of the collection.
 
-import { get, isAbort, sendForm } from "../api.js";
+import { follow, isAbort, sendForm } from "../api.js";
 import { card } from "../card.js";
 import { relearn } from "../collection.js";
 import { button, el, icon } from "../dom.js";
@@ -14,7 +14,6 @@ import { looks } from "../ways.js";
 import { bytes, count, counted } from "../words.js";
 
 const PIECE = 12;
-const PAUSE = 300;
 
 /** Makes the view in `root`. */
 export function add(root, shared) {
@@ -120,20 +119,18 @@ export function add(root, shared) {
         },
       });
       sum.sent = 0;
-      let seen = { failed: 0, added: 0, known: 0 };
-      for (;;) {
-        const now = await get(`/jobs/${encodeURIComponent(job)}`);
-        for (const { name, error } of now.failed.slice(seen.failed)) fail(name, error);
-        const fresh = now.added.slice(seen.added);
+      let seen = { failed: [], added: [], known: [] };
+      const told = async (now) => {
+        for (const { name, error } of now.failed.slice(seen.failed.length)) fail(name, error);
+        const fresh = now.added.slice(seen.added.length);
         sum.added += fresh.length;
-        sum.known += now.known.length - seen.known;
+        sum.known += now.known.length - seen.known.length;
         sum.done = before + now.done;
-        seen = { failed: now.failed.length, added: now.added.length, known: now.known.length };
+        seen = now;
         show();
         grid.append(await Promise.all(fresh.map(photo)));
-        if (now.state === "done" || left) return;
-        await new Promise((resolve) => setTimeout(resolve, PAUSE));
-      }
+      };
+      await follow(job, told, () => !left);
     } catch (error) {
       // What was sent before is added; nothing else is.
       if (isAbort(error)) sum.cancelled += files.length;

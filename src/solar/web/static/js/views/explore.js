@@ -12,10 +12,9 @@ import * as route from "../route.js";
 import { count, counted } from "../words.js";
 
 const AGAIN = 700;
-const METHODS = { tsne: "t-SNE", pca: "PCA, first two components" };
 const MEANING = {
-  tsne: "Photos that look alike to the model lie close together. Distances between groups that are far apart have no meaning, and neither do directions.",
-  pca: "Photos that look alike to the model lie close together. Different photos may lie close together, too, because two components show only a small part of the differences.",
+  tsne: "Photos that look alike to the model lie close together (t-SNE). Distances between groups that are far apart have no meaning, and neither do directions.",
+  pca: "Photos that look alike to the model lie close together. Different photos may lie close together, too, because this shows two components (PCA), only a small part of the differences.",
 };
 
 /** How to move and to open, for a mouse or for fingers. */
@@ -113,33 +112,25 @@ export function explore(root) {
   function colour() {
     const kinds = kindsFor(found.points);
     const kind = kinds.includes(wanted.colour) ? wanted.colour : kinds[0];
-    const arranged = `${MEANING[found.method] ?? MEANING.tsne} Arranged by ${METHODS[found.method] ?? found.method}.`;
     const arrangement = chooser(
       "Arrange",
       [["", "By likeness"], ["place", "On the world map"]],
       wanted.by ?? "",
       (by) => go({ by }),
     );
+    const choice = chooser(
+      "Colour by",
+      kinds.map((one) => [one, KINDS[one]]),
+      kind,
+      (next) => go({ colour: next }),
+    );
     const colours = colouring(kind, found.points);
+    const row = el("div.row", {}, choice, found.placed > 0 && arrangement, ...colours.legend);
+    const meaning = el("p", {}, MEANING[found.method] ?? MEANING.tsne);
+    const details = !found.world && el("details", {}, el("summary", {}, "Details"), meaning);
     legend.hidden = false;
     const at = [...legend.querySelectorAll("select")].indexOf(document.activeElement);
-    legend.replaceChildren(
-      ...[
-      el(
-        "div.row",
-        {},
-        chooser(
-          "Colour by",
-          kinds.map((one) => [one, KINDS[one]]),
-          kind,
-          (next) => go({ colour: next }),
-        ),
-        found.placed > 0 && arrangement,
-        ...colours.legend,
-      ),
-        !found.world && el("details", {}, el("summary", {}, "Details"), el("p", {}, arranged)),
-      ].filter(Boolean),
-    );
+    legend.replaceChildren(...[row, details].filter(Boolean));
     legend.querySelectorAll("select")[at]?.focus();
     return colours;
   }

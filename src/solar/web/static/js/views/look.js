@@ -5,7 +5,7 @@ import { button, el, linkButton, placeOn, style, viewHead } from "../dom.js";
 import { drawHeat, drawLegend } from "../heat.js";
 import { heatStage } from "../heat_stage.js";
 import { nothing, problem, say } from "../notice.js";
-import { chooser, opacitySlider, refill, segmented } from "../options.js";
+import { chooser, opacitySlider, refill } from "../options.js";
 import { photo } from "../photos.js";
 import { picker } from "../picker.js";
 import * as route from "../route.js";
@@ -98,7 +98,7 @@ function looking(root, shared, id, first) {
     const legend = el("canvas.legend", { "aria-hidden": "true" });
     drawLegend(legend);
     const made = [
-      segmented(
+      chooser(
         "Layer",
         model().attention.map((one) => [String(one), String(one)]),
         String(layer()),

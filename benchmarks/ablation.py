@@ -1,6 +1,6 @@
 """Table 2 of the paper in miniature, on real photos: what second order adds to a GeM network.
 
-    python benchmarks/ablation.py --start resnet50.safetensors --data DATA --work WORK
+    python benchmarks/ablation.py --data DATA --work WORK
 
 All networks start from the same ImageNet ResNet-50 and learn what the published code lets them
 learn: p and the whitening layer, the attention blocks if there are any, and conv5_x in "GeM + SOS".
@@ -8,13 +8,11 @@ Two more rows separate what that one mixes. conv1 to conv4 never learn, so their
 once, for a random square of every training photo and for whole test photos, and kept in WORK;
 where conv5 does not learn either and nothing before it does, its maps are, too. Everything else is
 the package's: tuples mined in every epoch, the losses, the parameter groups, the networks. There
-are 300 times fewer steps than in the paper, at 300 times its learning rate, so that weights can
-move as far; but conv5, which collapses at that rate, learns at a tenth of it.
+are 40 times fewer steps than in the paper, at ten times its learning rate. Size, steps, rate and
+whitening were chosen with `--held-out`, which trains without some landmarks and measures on these.
 
-WORK also gets a file per run, and the same command continues after an interruption. DATA is a
-folder with `landmarks/{train,val}-*.tar` and `buildings/val-*.tar`. START holds the
-ResNet-50 of He et al. with its batch norms folded, by stages (`layers.0.weight`, …), for BGR input;
-its stride is in the first 1×1 convolution of a stage.
+WORK also gets the ResNet-50 (88 MB, from npm) and a file per run, and the same command continues
+after an interruption. DATA is a folder with landmarks/{train,val}-*.tar and buildings/val-*.tar.
 """
 
 import argparse
@@ -27,10 +25,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from lib.imagenet import INPUT, on_backbone, resnet50
 from lib.machine import machine
 from lib.seeds import summary
 from lib.timed_lines import say
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from solar.datasets.labelled.photo_labels import labelled_photos
@@ -52,13 +50,13 @@ from solar.training.schedule import Schedule
 NETWORKS: dict[str, tuple[str, float, dict[str, float]]] = {
     # attention, lambda of the second-order loss, rates of the backbone's stages
     "GeM": ("", 0, {}),
-    "GeM + SOS": ("", 10, {"layer4": 0.1}),
+    "GeM + SOS": ("", 10, {"layer4": 1}),
     "SOA4": ("4", 0, {}),
     "SOA5": ("5", 0, {}),
     "SOA45": ("45", 0, {}),
     "SOA45 + SOS": ("45", 10, {}),
     "GeM + SOS, conv5 frozen": ("", 10, {}),
-    "GeM, conv5 learns": ("", 0, {"layer4": 0.1}),
+    "GeM, conv5 learns": ("", 0, {"layer4": 1}),
 }
 SETS = {
     "landmarks": ("landmarks", "val"),
@@ -68,15 +66,20 @@ AT_ONCE = 32  # photos
 
 
 class Maps:
-    """Feature maps of a set of photos, those of one shape together.
+    """Feature maps of a set of photos, in parts of one shape each.
 
     Args:
-        parts: Of each shape, the photos' numbers and their maps (n, h, w, c) in half precision.
+        parts: The photos' numbers, and their maps (n, h, w, c) in half precision.
     """
 
     def __init__(self, parts: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]) -> None:
         self.parts = parts
         self.count = sum(len(numbers) for numbers, _ in parts)
+        self.places = {
+            number: (part, row)
+            for part, (numbers, _) in enumerate(parts)
+            for row, number in enumerate(numbers.tolist())
+        }
 
     def batches(self) -> Any:
         """Photos' numbers and their maps (b, c, h, w)."""
@@ -85,32 +88,38 @@ class Maps:
                 some = slice(first, first + AT_ONCE)
                 yield numbers[some], as_input(maps[some])
 
-    def of(self, numbers: Tensor, crop: int = 0, chance: torch.Generator | None = None) -> Tensor:
-        """Maps (b, c, h, w) of some photos, if all have one shape; random squares of these."""
-        ((order, maps),) = self.parts
-        assert (order == np.arange(len(order))).all()
-        found = maps[numbers.numpy()]
-        if not crop:
-            return as_input(found)
-        free = found.shape[1] - crop + 1
-        corners = torch.randint(free, (len(found), 2), generator=chance).tolist()
-        places = zip(found, corners, strict=True)
-        return as_input(np.stack([x[y : y + crop, z : z + crop] for x, (y, z) in places]))
+    def of(self, numbers: Tensor, crop: int, chance: torch.Generator) -> Tensor:
+        """Random squares (b, c, crop, crop) of the maps of some photos."""
+        free = self.parts[0][1].shape[1] - crop + 1
+        corners = torch.randint(free, (len(numbers), 2), generator=chance).tolist()
+        squares = []
+        for number, (y, x) in zip(numbers.tolist(), corners, strict=True):
+            part, row = self.places[number]
+            squares.append(self.parts[part][1][row, y : y + crop, x : x + crop])
+        return as_input(np.stack(squares))
 
-    def through(self, part: nn.Module, path: Path) -> "Maps":
-        """What a module makes of all maps, kept in a file."""
-        if not path.exists():
-            after = []
-            for numbers, maps in self.parts:
-                made = Maps([(numbers, maps)])
+    def some(self, numbers: np.ndarray[Any, Any]) -> "Maps":
+        """The maps of some photos, numbered anew."""
+        parts, new = [], {number: n for n, number in enumerate(numbers.tolist())}
+        for of, maps in self.parts:
+            rows = [row for row, number in enumerate(of.tolist()) if number in new]
+            parts.append((np.array([new[n] for n in of[rows].tolist()], int), maps[rows]))
+        return Maps([(of, maps) for of, maps in parts if len(of)])
+
+    def through(self, module: nn.Module, folder: Path) -> "Maps":
+        """What a module makes of all maps, kept in a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        after = []
+        for n, (numbers, maps) in enumerate(self.parts):
+            path = folder / f"{n}.npy"
+            if not path.exists():
                 with torch.no_grad(), half():
-                    found = [part(x).movedim(1, -1).half().numpy() for _, x in made.batches()]
-                after.append(np.concatenate(found))
-            with replacing(path) as temporary, temporary.open("wb") as file:
-                np.savez(file, *after)
-        with np.load(path) as kept:
-            arrays = [kept[f"arr_{n}"] for n in range(len(self.parts))]
-        return Maps([(n, x) for (n, _), x in zip(self.parts, arrays, strict=True)])
+                    batches = Maps([(numbers, maps)]).batches()
+                    made = [module(x).movedim(1, -1).half().numpy() for _, x in batches]
+                with replacing(path) as part, part.open("wb") as file:
+                    np.save(file, np.concatenate(made))
+            after.append((numbers, np.load(path, mmap_mode="r")))
+        return Maps(after)
 
 
 def as_input(maps: np.ndarray[Any, Any]) -> Tensor:
@@ -125,35 +134,8 @@ def half() -> torch.autocast:
 
 def network(attention: str, start: dict[str, Tensor], dim: int) -> RetrievalNet:
     """A network on the backbone of `start`; its attention is the identity."""
-    net = RetrievalNet(
-        RetrievalConfig(
-            "resnet50",
-            attention_at(attention, REDUCTIONS),
-            dim=dim,
-            mean=(123.68 / 255, 116.779 / 255, 103.939 / 255),
-            std=(1 / 255, 1 / 255, 1 / 255),
-        )
-    )
-    parts = iter(sorted({int(name.split(".")[1]) for name in start if name.startswith("layers.")}))
-
-    def fill(conv: Any, norm: Any, prefix: str) -> None:
-        conv.weight.copy_(start[prefix + "weight"])
-        norm.bias.copy_(start[prefix + "bias"])
-        norm.running_var.fill_(1 - norm.eps)
-
-    with torch.no_grad():
-        backbone: Any = net.backbone
-        fill(backbone.conv1, backbone.bn1, f"layers.{next(parts)}.")
-        backbone.conv1.weight.copy_(backbone.conv1.weight.flip(1))  # BGR
-        for stage in (backbone.layer1, backbone.layer2, backbone.layer3, backbone.layer4):
-            for block in stage:
-                prefix = f"layers.{next(parts)}."
-                for n in range(3):
-                    conv, norm = getattr(block, f"conv{n + 1}"), getattr(block, f"bn{n + 1}")
-                    fill(conv, norm, f"{prefix}layers.{n}.")
-                if block.downsample is not None:
-                    fill(block.downsample[0], block.downsample[1], f"{prefix}shortcut.")
-                block.conv1.stride, block.conv2.stride = block.conv2.stride, (1, 1)
+    layers = attention_at(attention, REDUCTIONS)
+    net = on_backbone(RetrievalConfig("resnet50", layers, dim=dim, **INPUT), start)
     return net.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
 
 
@@ -169,34 +151,38 @@ def front(net: RetrievalNet, pixels: list[np.ndarray[Any, Any]]) -> np.ndarray[A
     return maps
 
 
-def cached(folder: Path, name: str, photos: Photos, read: Any, net: RetrievalNet) -> Maps:
-    """conv4's maps of photos, from the folder or computed."""
-    done = folder / f"{name}.json"
-    if not done.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        waiting: dict[tuple[int, ...], list[tuple[int, Any]]] = defaultdict(list)
-        found: dict[tuple[int, ...], list[Any]] = defaultdict(list)
-        numbers: dict[tuple[int, ...], list[int]] = defaultdict(list)
+def cached(folder: Path, photos: Photos, read: Any, net: RetrievalNet) -> Maps:
+    """conv4's maps of photos, from a folder or computed: a file per thousand of them and shape."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = []
+    for first in range(0, len(photos), 1000):
+        done = folder / f"{first}.json"
+        if not done.exists():
+            found = shaped(range(first, min(first + 1000, len(photos))), photos, read, net)
+            for n, (_, maps) in enumerate(found):
+                np.save(folder / f"{first}-{n}.npy", maps)
+            with replacing(done) as part:
+                part.write_text(json.dumps([numbers for numbers, _ in found]))
+            say(f"conv4's maps of {folder.name} from {first} on")
+        for n, numbers in enumerate(json.loads(done.read_text())):
+            parts.append((np.array(numbers), np.load(folder / f"{first}-{n}.npy", mmap_mode="r")))
+    return Maps(parts)
 
-        def compute(shape: tuple[int, ...]) -> None:
-            some = waiting.pop(shape)
-            found[shape].append(front(net, [pixels for _, pixels in some]))
-            numbers[shape] += [number for number, _ in some]
 
-        for number in range(len(photos)):
-            pixels = read(photos.read(number), number)
-            waiting[pixels.shape].append((number, pixels))
-            if len(waiting[pixels.shape]) == AT_ONCE:
-                compute(pixels.shape)
-        for shape in list(waiting):
-            compute(shape)
-        for n, shape in enumerate(found):
-            np.save(folder / f"{name}-{n}.npy", np.concatenate(found[shape]))
-        done.write_text(json.dumps(list(numbers.values())))
-        say(f"conv4's maps of {len(photos)} photos: {name}")
-    numbered = json.loads(done.read_text())
-    maps = [np.load(folder / f"{name}-{n}.npy", mmap_mode="r") for n in range(len(numbered))]
-    return Maps([(np.array(some), one) for some, one in zip(numbered, maps, strict=True)])
+def shaped(
+    numbers: range, photos: Photos, read: Any, net: RetrievalNet
+) -> list[tuple[list[int], np.ndarray[Any, Any]]]:
+    """conv4's maps of some photos, those of one shape together."""
+    pixels: dict[tuple[int, ...], list[tuple[int, Any]]] = defaultdict(list)
+    for number in numbers:
+        one = read(photos.read(number), number)
+        pixels[one.shape].append((number, one))
+    found = []
+    for some in pixels.values():
+        batches = [some[n : n + AT_ONCE] for n in range(0, len(some), AT_ONCE)]
+        maps = np.concatenate([front(net, [one for _, one in batch]) for batch in batches])
+        found.append(([number for number, _ in some], maps))
+    return found
 
 
 class Bench:
@@ -204,43 +190,60 @@ class Bench:
 
     Attributes:
         data: The photos to train on.
+        numbers: Of these, among all training photos.
         shown: Names and labels of the photos of each test set.
     """
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
-        self.start = load_file(arguments.start)
+        self.start = resnet50(arguments.work)
         net = network("", self.start, arguments.dim)
-        data, folder = arguments.data, arguments.work / "maps"
-        shards = {name: sorted((data / f).glob(f"{p}-*.tar")) for name, (f, p) in SETS.items()}
-        self.data: TrainingSet = read_training_set(sorted((data / "landmarks").glob("train-*.tar")))
-        size = arguments.size
+        every = read_training_set(sorted((arguments.data / "landmarks").glob("train-*.tar")))
+        size, maps = arguments.size, arguments.work / f"maps-{arguments.size}"
 
         def square(photo: Any, number: int) -> Any:
             return random_square(read_image(photo), size, (0, number))
 
-        self.train4 = cached(folder, f"train-{size}", self.data.photos, square, net)
+        self.train4 = cached(maps / "train", every.photos, square, net)
+        last: Any = net.backbone.layer4
+        self.train5 = self.train4.through(last, maps / "train-conv5")
+        out = np.zeros(len(every), bool)
+        self.data: TrainingSet = every
+        if arguments.held_out:
+            held = set(every.held_out(arguments.held_out))
+            out = np.array([every.labels[label] in held for label in every.landmarks])
+            self.data, _ = every.split(arguments.held_out)
+        self.numbers = torch.from_numpy(np.flatnonzero(~out))
         self.shown: dict[str, tuple[tuple[str, ...], list[str]]] = {}
         self.test4: dict[str, Maps] = {}
-        long = arguments.test_size
-        for name, files in shards.items():
-            photos, labels = labelled_photos(files)
-            self.shown[name] = photos.names, labels
-            self.test4[name] = cached(
-                folder, f"{name}-{long}", photos, lambda photo, _: load(photo, long).pixels, net
-            )
-        last: Any = net.backbone.layer4
-        self.train5 = self.train4.through(last, folder / f"train-{size}-conv5.npz")
-        self.test5 = {
-            name: maps.through(last, folder / f"{name}-{long}-conv5.npz")
-            for name, maps in self.test4.items()
-        }
+        self.test5: dict[str, Maps] = {}
+        if arguments.held_out:
+            shown = np.flatnonzero(out)
+            labels = [every.labels[label] for label in every.landmarks[shown]]
+            self.shown["held out"] = tuple(every.photos.names[n] for n in shown.tolist()), labels
+            self.test4["held out"] = self.train4.some(shown)
+            self.test5["held out"] = self.train5.some(shown)
+        else:
+            self._read_tests(net, maps)
         say("conv5's maps")
         pooled = torch.zeros(self.train5.count, net.backbone.channels)
         with torch.no_grad():
-            for numbers, maps in self.train5.batches():
-                pooled[numbers] = F.normalize(net.pool(maps.float()))
-        self.whitening = pca_whitening(pooled, arguments.power).linear(arguments.dim).state_dict()
+            for numbers, some in self.train5.batches():
+                pooled[numbers] = F.normalize(net.pool(some.float()))
+        whitening = pca_whitening(pooled[self.numbers], arguments.power)
+        self.whitening = whitening.linear(arguments.dim).state_dict()
+
+    def _read_tests(self, net: RetrievalNet, maps: Path) -> None:
+        last: Any = net.backbone.layer4
+        long = self.arguments.size
+        for name, (folder, prefix) in SETS.items():
+            files = sorted((self.arguments.data / folder).glob(f"{prefix}-*.tar"))
+            photos, labels = labelled_photos(files)
+            self.shown[name] = photos.names, labels
+            self.test4[name] = cached(
+                maps / name, photos, lambda photo, _: load(photo, long).pixels, net
+            )
+            self.test5[name] = self.test4[name].through(last, maps / f"{name}-conv5")
 
     def built(self, name: str) -> RetrievalNet:
         """A network at its start; torch's seed decides the attention's."""
@@ -299,7 +302,7 @@ def train(bench: Bench, name: str, seed: int, net: RetrievalNet) -> list[dict[st
             queries, pool = (
                 torch.cat(
                     [
-                        rows_of(net, stages, train_maps.of(some, crop, chance))
+                        rows_of(net, stages, train_maps.of(bench.numbers[some], crop, chance))
                         for some in torch.split(wanted, 64)
                     ]
                 )
@@ -315,7 +318,7 @@ def train(bench: Bench, name: str, seed: int, net: RetrievalNet) -> list[dict[st
                 optimiser, epoch * steps + step,
                 steps=arguments.epochs * steps, steps_per_epoch=steps,
             )  # fmt: skip
-            rows = rows_of(net, stages, train_maps.of(some.flatten(), crop, chance))
+            rows = rows_of(net, stages, train_maps.of(bench.numbers[some.flatten()], crop, chance))
             terms = objective(rows, landmarks[some], loss)
             optimiser.zero_grad(set_to_none=True)
             terms["loss"].backward()  # type: ignore[no-untyped-call]
@@ -378,26 +381,36 @@ def slug(name: str) -> str:
 def main() -> None:
     """Train and measure all networks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--start", type=Path, required=True, help="the folded ResNet-50")
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True, help="maps and runs")
+    parser.add_argument("--work", type=Path, required=True, help="ResNet-50, maps and runs")
     parser.add_argument("--out", type=Path, help="where to write ablation.json; default: WORK")
     parser.add_argument("--networks", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--size", type=int, default=224, help="side of a training square")
-    parser.add_argument("--crop", type=int, default=10, help="side of the part of conv4's map")
-    parser.add_argument("--test-size", type=int, default=224, help="longest side of a test photo")
+    parser.add_argument(
+        "--held-out",
+        type=float,
+        default=0,
+        metavar="SHARE",
+        help="measure on this share of the landmarks of training alone, to choose settings",
+    )
+    parser.add_argument(
+        "--size",
+        type=int,
+        default=160,
+        help="side of a training square, longest side of a test photo",
+    )
+    parser.add_argument("--crop", type=int, default=8, help="side of the part of conv4's map")
     parser.add_argument("--dim", type=int, default=2048, help="length of a descriptor")
-    parser.add_argument("--power", type=float, default=0.5, help="of the initial PCA whitening")
-    parser.add_argument("--pool", type=int, default=240, help="photos to mine negatives from")
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=10, help="of an epoch")
-    parser.add_argument("--batch", type=int, default=8, help="tuples of 7 photos")
-    parser.add_argument("--rate", type=float, default=3e-4, help="the paper's is 1e-6")
+    parser.add_argument("--power", type=float, default=0, help="of the initial PCA whitening")
+    parser.add_argument("--pool", type=int, default=400, help="photos to mine negatives from")
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=50, help="of an epoch")
+    parser.add_argument("--batch", type=int, default=4, help="tuples of 7 photos")
+    parser.add_argument("--rate", type=float, default=1e-5, help="the paper's is 1e-6")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    paths = ("data", "work", "out", "start", "networks", "seeds")
+    paths = ("data", "work", "out", "networks", "seeds")
     settings = {name: value for name, value in vars(arguments).items() if name not in paths}
     bench = Bench(arguments)
     (arguments.work / "runs").mkdir(exist_ok=True)
@@ -405,7 +418,7 @@ def main() -> None:
     wanted = [(name, seed) for seed in range(arguments.seeds) for name in arguments.networks]
     for name, seed in [("start", 0), *wanted]:
         file = arguments.work / "runs" / f"{slug(name)}.{seed}.json"
-        if not file.exists():
+        if not file.exists() or json.loads(file.read_text())["settings"] != settings:
             before = time.process_time()
             torch.manual_seed(seed)
             which = "GeM" if name == "start" else name
@@ -416,6 +429,7 @@ def main() -> None:
             run = {
                 "network": name,
                 "seed": seed,
+                "settings": settings,
                 "seconds": [round(trained, 1), round(time.process_time() - before - trained, 1)],
                 "log": log,
                 "AP": {what: one.protocols["all"]["AP"].tolist() for what, one in found.items()},

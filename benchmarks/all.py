@@ -164,7 +164,7 @@ pairs, of solar-r18, quiet
         sacre_coeur={data}/scenes/sacre_coeur --scene lund={lund} --k 2 3 5 8 --json {result}
 # training
 ablation
-    ablation.py --start {resnet50} --data {data} --work {work}/ablation --out benchmarks/results
+    ablation.py --data {data} --work {work}/ablation --out benchmarks/results
 ablation-triplet-frozen, gpu
     ablation_student.py --data {data} --unlabelled {coco160} --start {start} --loss triplet
         --last-stage 0 --out benchmarks/results --name ablation-triplet-frozen

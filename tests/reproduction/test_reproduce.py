@@ -152,6 +152,7 @@ def test_rankings_are_of_two_models(root: Path, tmp_path: Path) -> None:
         ("ubc", {"rows": ["SOA7"]}, r"'SOA7'.*SOSNet\+"),
         ("table2", {"rows": ["SOA7"]}, "'SOA7'.*ResNet101"),
         ("table1", {"rows": ["AlexNet-GeM"]}, "AlexNet-GeM=MODEL"),
+        ("table2", {"sets": ["photos"]}, "photos.*roxford5k"),
     ],
 )
 def test_mistakes_are_one_sentence(

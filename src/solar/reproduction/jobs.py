@@ -134,6 +134,7 @@ def _networks(job: Job) -> dict[str, list[str | Training]]:
 
 
 def _table_needs(job: Job) -> Iterable[Step]:
+    tables.check_sets(job.sets)  # before anything is trained
     networks = [one for many in _networks(job).values() for one in many]
     yield from _figure_needs(job, [one for one in networks if isinstance(one, str)])
     if trainings := [one for one in networks if isinstance(one, Training)]:

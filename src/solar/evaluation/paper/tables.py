@@ -253,9 +253,7 @@ def measure_sets(
     Model, settings and options are as for `evaluate`. With distractors, each set is measured with
     and without them.
     """
-    for name in sets:
-        if name not in SETS or "+" in name:
-            raise SolarError(f"{name} is in no table of the paper: leave it out for both sets.")
+    check_sets(sets)
     found = {}
     with replace(settings or EvaluationSettings(), **options).caching() as given:
         describe = model_describer(sets[0], model, given)
@@ -274,6 +272,14 @@ def measure_sets(
                 others = 0 if rows is None else len(rows.rows)
                 found[_among(name, others)] = described.measure(how).to_dict()
     return found
+
+
+def check_sets(sets: Sequence[str]) -> None:
+    """A SolarError if the paper's tables lack one of these."""
+    there = [name for name in SETS if "+" not in name]
+    for name in sets:
+        if name not in there:
+            raise SolarError(f"{name} is in no table of the paper: choose {' or '.join(there)}.")
 
 
 def _among(name: str, distractors: int) -> str:

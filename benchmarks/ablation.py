@@ -19,6 +19,7 @@ import argparse
 import json
 import time
 from collections import defaultdict
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -348,12 +349,12 @@ def over_places(one: Evaluation, labels: list[str]) -> Evaluation:
     return Evaluation(names, {"all": {"AP": means}})
 
 
-def report(bench: Bench, path: Path, settings: dict[str, Any]) -> None:
-    """Write the tables of all runs so far."""
+def report(bench: Bench, folder: Path, path: Path, settings: dict[str, Any]) -> None:
+    """Write the tables of all runs in a folder."""
     runs: dict[str, list[dict[str, Evaluation]]] = {}
     figures: dict[str, Any] = {}
     for name in ["start", *NETWORKS]:
-        for file in sorted((bench.arguments.work / "runs").glob(f"{slug(name)}.[0-9].json")):
+        for file in sorted(folder.glob(f"{slug(name)}.[0-9].json")):
             run = json.loads(file.read_text())
             found = {}
             for what, values in run["AP"].items():
@@ -413,12 +414,14 @@ def main() -> None:
     paths = ("data", "work", "out", "networks", "seeds")
     settings = {name: value for name, value in vars(arguments).items() if name not in paths}
     bench = Bench(arguments)
-    (arguments.work / "runs").mkdir(exist_ok=True)
+    same = sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+    runs = arguments.work / "runs" / same
+    runs.mkdir(parents=True, exist_ok=True)
     out = (arguments.out or arguments.work) / "ablation.json"
     wanted = [(name, seed) for seed in range(arguments.seeds) for name in arguments.networks]
     for name, seed in [("start", 0), *wanted]:
-        file = arguments.work / "runs" / f"{slug(name)}.{seed}.json"
-        if not file.exists() or json.loads(file.read_text())["settings"] != settings:
+        file = runs / f"{slug(name)}.{seed}.json"
+        if not file.exists():
             before = time.process_time()
             torch.manual_seed(seed)
             which = "GeM" if name == "start" else name
@@ -429,7 +432,6 @@ def main() -> None:
             run = {
                 "network": name,
                 "seed": seed,
-                "settings": settings,
                 "seconds": [round(trained, 1), round(time.process_time() - before - trained, 1)],
                 "log": log,
                 "AP": {what: one.protocols["all"]["AP"].tolist() for what, one in found.items()},
@@ -438,7 +440,7 @@ def main() -> None:
                 part.write_text(json.dumps(run))
             scores = {what: round(100 * one.mean("AP", "all"), 2) for what, one in found.items()}
             say(f"{name}, seed {seed}, {run['seconds']} s: {scores}; {log[-1] if log else ''}")
-        report(bench, out, settings)
+        report(bench, runs, out, settings)
 
 
 if __name__ == "__main__":

@@ -349,20 +349,20 @@ def over_places(one: Evaluation, labels: list[str]) -> Evaluation:
     return Evaluation(names, {"all": {"AP": means}})
 
 
-def report(bench: Bench, folder: Path, path: Path, settings: dict[str, Any]) -> None:
-    """Write the tables of all runs in a folder."""
+def report(bench: Bench, files: list[Path], path: Path, settings: dict[str, Any]) -> None:
+    """Write the tables of some runs."""
     runs: dict[str, list[dict[str, Evaluation]]] = {}
     figures: dict[str, Any] = {}
-    for name in ["start", *NETWORKS]:
-        for file in sorted(folder.glob(f"{slug(name)}.[0-9].json")):
-            run = json.loads(file.read_text())
-            found = {}
-            for what, values in run["AP"].items():
-                names, labels = bench.shown[what]
-                found[what] = Evaluation(names, {"all": {"AP": np.array(values)}})
-                found[f"{what}, by place"] = over_places(found[what], labels)
-            runs.setdefault(name, []).append(found)
-            figures.setdefault(name, []).append({k: run[k] for k in ("seed", "seconds", "log")})
+    for file in files:
+        run = json.loads(file.read_text())
+        found = {}
+        for what, values in run["AP"].items():
+            names, labels = bench.shown[what]
+            found[what] = Evaluation(names, {"all": {"AP": np.array(values)}})
+            found[f"{what}, by place"] = over_places(found[what], labels)
+        runs.setdefault(run["network"], []).append(found)
+        kept = {key: run[key] for key in ("seed", "seconds", "log")}
+        figures.setdefault(run["network"], []).append(kept)
     bases = ["GeM", "GeM + SOS", "GeM, conv5 learns", "SOA45"]
     text = {
         "machine": machine(),
@@ -419,28 +419,30 @@ def main() -> None:
     runs.mkdir(parents=True, exist_ok=True)
     out = (arguments.out or arguments.work) / "ablation.json"
     wanted = [(name, seed) for seed in range(arguments.seeds) for name in arguments.networks]
+    files = []
     for name, seed in [("start", 0), *wanted]:
-        file = runs / f"{slug(name)}.{seed}.json"
-        if not file.exists():
-            before = time.process_time()
-            torch.manual_seed(seed)
-            which = "GeM" if name == "start" else name
-            net = bench.built(which)
-            log = [] if name == "start" else train(bench, name, seed, net)
-            trained = time.process_time() - before
-            found = measured(bench, which, net)
-            run = {
-                "network": name,
-                "seed": seed,
-                "seconds": [round(trained, 1), round(time.process_time() - before - trained, 1)],
-                "log": log,
-                "AP": {what: one.protocols["all"]["AP"].tolist() for what, one in found.items()},
-            }
-            with replacing(file) as part:
-                part.write_text(json.dumps(run))
-            scores = {what: round(100 * one.mean("AP", "all"), 2) for what, one in found.items()}
-            say(f"{name}, seed {seed}, {run['seconds']} s: {scores}; {log[-1] if log else ''}")
-        report(bench, runs, out, settings)
+        files.append(runs / f"{slug(name)}.{seed}.json")
+        if files[-1].exists():
+            continue
+        before = time.process_time()
+        torch.manual_seed(seed)
+        which = "GeM" if name == "start" else name
+        net = bench.built(which)
+        log = [] if name == "start" else train(bench, name, seed, net)
+        trained = time.process_time() - before
+        found = measured(bench, which, net)
+        run = {
+            "network": name,
+            "seed": seed,
+            "seconds": [round(trained, 1), round(time.process_time() - before - trained, 1)],
+            "log": log,
+            "AP": {what: one.protocols["all"]["AP"].tolist() for what, one in found.items()},
+        }
+        with replacing(files[-1]) as part:
+            part.write_text(json.dumps(run))
+        scores = {what: round(100 * one.mean("AP", "all"), 2) for what, one in found.items()}
+        say(f"{name}, seed {seed}, {run['seconds']} s: {scores}; {log[-1] if log else ''}")
+    report(bench, files, out, settings)
 
 
 if __name__ == "__main__":

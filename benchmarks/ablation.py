@@ -4,12 +4,12 @@
 
 All networks start from the same ImageNet ResNet-50 and learn what the published code lets them
 learn: p and the whitening layer, the attention blocks if there are any, and conv5_x in "GeM + SOS".
-Two more rows separate what that one mixes. conv1 to conv4 never learn, so their maps are computed
-once, for a random square of every training photo and for whole test photos, and kept in WORK;
-where conv5 does not learn either and nothing before it does, its maps are, too. Everything else is
-the package's: tuples mined in every epoch, the losses, the parameter groups, the networks. There
-are 40 times fewer steps than in the paper, at ten times its learning rate. Size, steps, rate and
-whitening were chosen with `--held-out`, which trains without some landmarks and measures on these.
+conv1 to conv4 never learn, so their maps are computed once, for a random square of every training
+photo and for whole test photos, and kept in WORK; where conv5 does not learn either and nothing
+before it does, its maps are, too. Everything else is the package's: tuples mined in every epoch,
+the losses, the parameter groups, the networks. There are 40 times fewer steps than in the paper,
+at ten times its learning rate. Size, steps, rate and whitening were chosen with `--held-out`,
+which trains without some landmarks and measures on these.
 
 WORK also gets the ResNet-50 (88 MB, from npm) and a file per run, and the same command continues
 after an interruption. DATA is a folder with landmarks/{train,val}-*.tar and buildings/val-*.tar.
@@ -56,8 +56,6 @@ NETWORKS: dict[str, tuple[str, float, dict[str, float]]] = {
     "SOA5": ("5", 0, {}),
     "SOA45": ("45", 0, {}),
     "SOA45 + SOS": ("45", 10, {}),
-    "GeM + SOS, conv5 frozen": ("", 10, {}),
-    "GeM, conv5 learns": ("", 0, {"layer4": 1}),
 }
 SETS = {
     "landmarks": ("landmarks", "val"),
@@ -363,7 +361,7 @@ def report(bench: Bench, files: list[Path], path: Path, settings: dict[str, Any]
         runs.setdefault(run["network"], []).append(found)
         kept = {key: run[key] for key in ("seed", "seconds", "log")}
         figures.setdefault(run["network"], []).append(kept)
-    bases = ["GeM", "GeM + SOS", "GeM, conv5 learns", "SOA45"]
+    bases = ["GeM", "SOA45"]
     text = {
         "machine": machine(),
         "settings": settings,

@@ -76,6 +76,8 @@ class Figure:
 
 FIGURES = """
 # the models
+card solar-lite0, of solar-lite0
+    cards.py --data {data} --only solar-lite0
 card solar-r18, of solar-r18
     cards.py --data {data} --only solar-r18
 card solar-local-345, of solar-local-345
@@ -112,8 +114,8 @@ ranking-buildings, of solar-r18
     ranking.py --data {data} --photos buildings --queries 240 --cache {work} --json {result}
 ranking-mixed, of solar-r18
     ranking.py --data {data} --photos mixed --queries 240 --cache {work} --json {result}
-calibration-solar-r18, of solar-r18
-    calibrate.py --photos {collections} --cache {work}/calibration --model solar-r18 --queries
+calibration-solar-lite0, of solar-lite0
+    calibrate.py --photos {collections} --cache {work}/calibration --model solar-lite0 --queries
         40 --write --json {result} --picture docs/reliability.svg
 feedback-landmarks, of solar-r18
     feedback.py --data {data} --photos landmarks --cache {work}/solar-r18-landmarks.npy --json

@@ -1,21 +1,16 @@
 """Fit the probabilities of a model in many artificial collections, and measure how true they are.
 
-    python benchmarks/calibrate.py --photos DIR --cache DIR --model solar-r18 --write
+    python benchmarks/calibrate.py --photos DIR --cache DIR --model solar-lite0 --write
 
-DIR holds a folder per set, and in it a folder per place: SET/PLACE/PHOTO.jpg. A set of a single
-folder shows no places: its photos are distractors. The sets `--judge` names are left for the end;
-collections are drawn from the others: from one set or from several, with 2 to 100 photos a place,
-with and without distractors, or 30 photos in all. In each, some photos are searched for among the
-others, and some whose place is not there. What is right follows from the folders.
-
-The bundled calibration learnt from 3,689 photos of the 34 places of landmarks/train (`train`), from
-SPEDTEST and ESSEX3IN1 (`sped`, `essex`: 110 and 50 places with a photo each of two days) of
-Harbourr/VisualPlaceRecognitionDatasets, packages and fruit of marcusklasson/GroceryStoreDataset (8
-and 4 photos of each of 31 and 25 kinds), 12 photos of each of 8 wonders of vandana-cpu/vandana-cpu,
-and landmarks/distractors. It is judged by landmarks/val (`val`) and buildings/val (`buildings`).
+DIR holds a folder per set, and in it a folder per place: SET/PLACE/PHOTO.jpg, as
+benchmarks/calibration_photos.py lays them out. A set of a single folder shows no places: its photos
+are distractors. The sets `--judge` names are left for the end; collections are drawn from the
+others: from one set or from several, with 2 to 100 photos a place, with and without distractors, or
+30 photos in all. In each, some photos are searched for among the others, and some whose place is
+not there. What is right follows from the folders.
 
 `--write` puts the weights into solar/weights/probabilities.json; `--json` keeps what was measured,
-`--picture` draws it as an SVG. Descriptors and what matching found are kept in `--cache`.
+`--picture` draws it as an SVG. Embeddings and what matching found are kept in `--cache`.
 """
 
 import argparse

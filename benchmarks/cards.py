@@ -53,7 +53,7 @@ from solar.datasets.patches.hpatches_cut import make_hpatches
 from solar.demo import toy
 from solar.describe import Settings
 from solar.describe.network import network_of
-from solar.describe.pipeline import describer
+from solar.describe.runtime import describer
 from solar.errors import SolarError
 from solar.evaluation import evaluate
 from solar.evaluation.protocols.hpatches import TASKS, evaluate_hpatches

@@ -83,7 +83,7 @@ def test_the_installed_package_shows_its_types_and_finds_its_recipes(
     code = (
         "import solar, pathlib; from solar.training.recipe import read_settings;"
         "print(pathlib.Path(solar.__file__).with_name('py.typed').is_file());"
-        "print(read_settings('solar-r18-small')['task'])"
+        "print(read_settings('few-places')['task'])"
     )
     assert run(installed, "-c", code, cwd=tmp_path).split() == ["True", "retrieval"]
 

@@ -125,7 +125,7 @@ class TestEntries:
     def test_every_family_is_complete(self) -> None:
         counts = Counter(entry.task for entry in zoo.models())
         assert counts == {
-            "retrieval": 11,
+            "retrieval": 12,
             "patches": 4,
             "local": 4,
             "backbone": 4,

@@ -42,7 +42,7 @@ def test_recipes_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("typed", "complaint"),
     [
-        ("solar-r18-smal", r"solar-r18-smal:.* \(nearest: solar-r18-small"),
+        ("few-place", r"few-place:.* \(nearest: few-places"),
         ("dinner", "dinner"),
         (".", "folder"),
     ],
@@ -172,7 +172,7 @@ def test_the_retrained_solar_has_its_authors_settings() -> None:
     assert (network.backbone, network.attention, network.p) == ("resnet101", "5", 3)
 
 
-@pytest.mark.parametrize("name", ["places-r18", "solar-r101-gldv2"])
+@pytest.mark.parametrize("name", ["many-places", "solar-r101-gldv2"])
 def test_every_recipe_over_places_leaves_the_exponent_alone(name: str) -> None:
     recipe = read_recipe(PlaceRecipe, FOLDER / f"{name}.yaml")
     with torch.device("meta"):

@@ -25,7 +25,7 @@ def read_settings(
     """Read a recipe as nested dicts, a SolarError if it or an override is malformed.
 
     Args:
-        path: A YAML file, or the name of a bundled recipe, such as `solar-r18-small`. Its
+        path: A YAML file, or the name of a bundled recipe, such as `few-places`. Its
             `extends: other.yaml` names a recipe in the same folder to start from.
         overrides: `loss.margin=0.9` and the like, with YAML values.
         options: Values by dotted names, which take precedence; None: not given.
@@ -104,7 +104,7 @@ def _found(path: Path) -> Path:
     if path.is_dir():
         raise SolarError(f"{path} is a folder: name a recipe, a YAML file.")
     near = difflib.get_close_matches(name, bundled, n=3, cutoff=0.6)
-    names = f"nearest: {', '.join(near)}" if near else "such as solar-r18-small"
+    names = f"nearest: {', '.join(near)}" if near else "such as few-places"
     raise SolarError(f"There is no recipe {path}: give a YAML file, or a bundled recipe ({names}).")
 
 

@@ -11,18 +11,26 @@ import contextlib
 import hashlib
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from solar.errors import SolarError
 from solar.files import file_digest
-
-if TYPE_CHECKING:
-    from solar.storage.folder import FolderVectors
+from solar.storage.catalogue_view import Segment
+from solar.storage.rows import Rows
 
 # Bytes of vectors that are checked before the first search: 0.03 to 0.1 s.
 _CHECKED_AT_ONCE = 64 << 20
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """The segments of a version, their files, and what these hold."""
+
+    segments: Sequence[Segment]
+    files: Sequence[Path]
+    vectors: Rows
 
 
 class SegmentChecks:
@@ -31,7 +39,7 @@ class SegmentChecks:
     def __init__(self) -> None:
         self._sound: set[str] = set()
 
-    def check(self, state: FolderVectors, rows: Iterable[int]) -> None:
+    def check(self, state: Mapped, rows: Iterable[int]) -> None:
         """Check the segments of some rows, or all of a small index; a SolarError if damaged."""
         small = state.vectors.nbytes <= _CHECKED_AT_ONCE
         numbers = range(len(state.segments)) if small else holding(state, rows)
@@ -44,13 +52,13 @@ class SegmentChecks:
                 self._sound.add(known)
 
 
-def holding(state: FolderVectors, rows: Iterable[int]) -> list[int]:
+def holding(state: Mapped, rows: Iterable[int]) -> list[int]:
     """The numbers of the segments that some rows are in, ascending."""
     firsts = [one.first for one in state.segments]
     return sorted({bisect_right(firsts, row) - 1 for row in rows})
 
 
-def refuse_short(state: FolderVectors, numbers: Iterable[int]) -> None:
+def refuse_short(state: Mapped, numbers: Iterable[int]) -> None:
     """A SolarError if a file was cut short since: reading the map would end the process."""
     width = state.vectors.shape[1] * state.vectors.itemsize
     for number in numbers:
@@ -58,7 +66,7 @@ def refuse_short(state: FolderVectors, numbers: Iterable[int]) -> None:
             raise SolarError(f"{state.files[number]} is cut short: restore it or build it again.")
 
 
-def damage(state: FolderVectors, number: int) -> str | None:
+def damage(state: Mapped, number: int) -> str | None:
     """A sentence if a segment is not what was written."""
     part = state.vectors.parts[number]
     if hashlib.sha256(part.data).hexdigest() == state.segments[number].sha256:

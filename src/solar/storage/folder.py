@@ -40,7 +40,7 @@ from solar.storage.catalogued_folder import (
     refuse_place,
 )
 from solar.storage.conditions import Where
-from solar.storage.damage import SegmentChecks, damage, damaged_files, holding, refuse_short
+from solar.storage.damage import Mapped, SegmentChecks, damage, damaged_files, holding, refuse_short
 from solar.storage.protocol import NoIndexError, Piece, validated
 from solar.storage.rows import DTYPES, Matrix, Rows, mapped
 from solar.storage.types import DescriptorSpec, Hit, Photo
@@ -124,12 +124,9 @@ def open_index(address: str | os.PathLike[str], metadata: Metadata | None = None
 
 
 @dataclass(frozen=True)
-class FolderVectors(FolderState):
+class FolderVectors(Mapped, FolderState):
     """One committed version with its segments mapped."""
 
-    segments: Sequence[Segment]
-    files: Sequence[Path]
-    vectors: Rows
     known: dict[int, str] = field(default_factory=dict)
 
     def paths(self, view: View, rows: set[int]) -> dict[int, str]:

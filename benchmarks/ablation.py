@@ -361,7 +361,7 @@ def report(bench: Bench, files: list[Path], path: Path, settings: dict[str, Any]
         runs.setdefault(run["network"], []).append(found)
         kept = {key: run[key] for key in ("seed", "seconds", "log")}
         figures.setdefault(run["network"], []).append(kept)
-    bases = ["GeM", "SOA45"]
+    bases = ["GeM", "GeM + SOS", "SOA45"]
     text = {
         "machine": machine(),
         "settings": settings,
@@ -440,6 +440,7 @@ def main() -> None:
             part.write_text(json.dumps(run))
         scores = {what: round(100 * one.mean("AP", "all"), 2) for what, one in found.items()}
         say(f"{name}, seed {seed}, {run['seconds']} s: {scores}; {log[-1] if log else ''}")
+        report(bench, files, out, settings)
     report(bench, files, out, settings)
 
 

@@ -182,6 +182,9 @@ def test_an_adaptation_layer_follows_the_average_over_scales(resnet18: Retrieval
     plain = net.with_adaptation(None)
     assert plain.config == resnet18.config
     assert plain.config.to_dict()["adaptation"] is None
+    shorter = RetrievalNet(RetrievalConfig("resnet18", dim=64)).eval()
+    assert shorter.dim == 64
+    assert shorter.with_adaptation(torch.nn.Linear(64, 24)).dim == 24
 
 
 @pytest.mark.parametrize("backbone", ["vgg16", "alexnet"])

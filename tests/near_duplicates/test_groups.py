@@ -144,3 +144,11 @@ def test_a_photo_without_a_time_does_not_join_moments_that_are_apart() -> None:
     assert found == [("burst", ["0", "1"]), ("burst", list("345")), ("place", list("012345"))]
     [one] = grouped(*pairs[2:], taken=taken)
     assert (one.kind, one.keep) == ("burst", list("2345"))
+
+
+def test_of_photos_with_as_many_pixels_the_larger_file_is_kept() -> None:
+    value = keep_rule("largest")
+    assert value is not None
+    sizes = ((300, 200, 5), (200, 300, 9), (300, 201, 1))
+    photos = [DuplicatePhoto(str(size), *size) for size in sizes]
+    assert [photo.bytes for photo in sorted(photos, key=value)] == [1, 9, 5]

@@ -5,7 +5,7 @@ from support.warped import toy_photo, turned
 
 from solar.errors import SolarError
 from solar.matching.match import Matches
-from solar.show.matches import caption, draw_matches
+from solar.show.matches import caption, draw_lines, draw_matches
 
 
 def matches(
@@ -33,6 +33,15 @@ def test_lines_join_inliers_and_nothing_else() -> None:
     assert 0 < np.ptp(rows) < 12  # one level line
     columns = np.flatnonzero(coloured.any(axis=0))
     assert np.ptp(columns) == pytest.approx(500 + 7 + 6, abs=4)  # 300 − 50, the gap, 250, the dots
+
+
+def test_lines_from_distant_points_have_different_colours() -> None:
+    starts = np.array([[10.0, 20], [12, 20], [90, 20], [10, 80]])
+    ends = starts + np.array([100, 0])
+    drawn = np.array(draw_lines(Image.new("RGB", (200, 100)), starts, ends, 2)).astype(int)
+    first, near, *far = (drawn[int(y), int(x)] for x, y in starts)
+    assert np.abs(first - near).max() < 30
+    assert min(np.abs(first - other).max() for other in far) > 60
 
 
 def test_photos_get_the_same_height() -> None:

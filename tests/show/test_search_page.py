@@ -47,6 +47,18 @@ def test_the_page_shows_query_and_hits_and_loads_nothing(index: Index) -> None:
     assert not re.findall(r"https?:|url\(|@import|<link|<script", page)
 
 
+def test_a_query_by_name_is_the_indexed_photo_whatever_files_are_called(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (400, 200), "blue").save(f"name:{EVIL}", "JPEG")
+    page = ranking_page(index, [f"name:{EVIL}"], [])
+    [source] = [a["src"] for tag, a in tags(page) if tag == "img"]
+    assert source is not None
+    shown = Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2])))
+    assert shown.getpixel((9, 9)) == pytest.approx((255, 0, 0), abs=9)
+
+
 def test_names_are_escaped(index: Index) -> None:
     page = ranking_page(index, [f"name:{EVIL}"], [Hit(EVIL, 1.0)])
     assert not [tag for tag, _ in tags(page) if tag == "script"]

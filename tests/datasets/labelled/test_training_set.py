@@ -9,6 +9,8 @@ from solar.datasets.labelled.training_set import (
     FolderPhotos,
     PathArray,
     Places,
+    Positives,
+    TrainingSet,
     label_photos,
     listed,
 )
@@ -75,3 +77,12 @@ def test_the_clean_list_of_google_landmarks_has_its_own_reader(tmp_path: Path) -
 def test_one_place_is_told_from_nothing() -> None:
     with pytest.raises(SolarError, match="1 place"):
         Places(FolderPhotos(Path(), PathArray(["a.jpg"])), np.array([0]), ("a",))
+
+
+def test_a_landmark_without_photos_is_no_singleton() -> None:
+    none = np.zeros(0, np.int64)
+    photos = Photos.in_folder(Path("photos"), ("1.jpg", "2.jpg", "3.jpg"))
+    data = TrainingSet(
+        photos, np.array([0, 0, 2]), ("a", "b", "c"), none, Positives(none, none, none)
+    )
+    assert data.singletons == 1

@@ -33,6 +33,12 @@ def data(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str
     return solar("data", *arguments, expect=expect)
 
 
+def test_sizes_are_listed_with_a_digit_where_it_matters() -> None:
+    listed = {line.split()[0]: line for line in data("list").stdout.splitlines() if line.strip()}
+    assert "1.9 GB" in listed["roxford5k"]
+    assert "501 GB" in listed["gldv2"]
+
+
 def test_get_then_check(mirror: FileServer, tmp_path: Path) -> None:
     root = tmp_path / "data"
     done = data("get", "hpatches", "--root", root, "--ignore-space")

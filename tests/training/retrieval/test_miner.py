@@ -64,6 +64,8 @@ def test_an_epoch_is_the_same_again_and_the_next_is_another(
     )
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
+    miner = Miner(data, loader(data), trainable, recipe())
+    assert not torch.equal(miner.draw(1)[0].queries, miner.draw(2)[0].queries)
 
 
 def test_hardest_negatives_are_the_nearest_by_plain_search(

@@ -2,7 +2,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from solar.web.guard.access import Keys, Rates, cost_of
+from solar.web.guard.access import Keys, Rates, cost_of, signed_name
 from solar.web.problems import WebError
 
 
@@ -52,6 +52,15 @@ def test_signatures_end() -> None:
     clock.now = until + 1
     with pytest.raises(WebError, match="token"):
         keys.check("/api/v1/photos/7/photo", f"k={signed}", {})
+
+
+def test_the_address_of_a_small_picture_does_not_open_the_original() -> None:
+    keys = Keys("open sesame")
+    small, whole = (keys.sign(signed_name("7", picture)) for picture in ("photo", "original"))
+    keys.check("/api/v1/photos/7/original", f"k={whole}", {})
+    for picture, signed in (("original", small), ("photo", whole), ("thumbnail", whole)):
+        with pytest.raises(WebError, match="token"):
+            keys.check(f"/api/v1/photos/7/{picture}", f"k={signed}", {})
 
 
 def test_no_signature_holds_in_another_index() -> None:

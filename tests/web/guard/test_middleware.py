@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from solar.web.guard.access import Keys
-from solar.web.guard.middleware import Guard
+from solar.web.guard.middleware import _JSON_BYTES, Guard
 from solar.web.monitoring import Metrics
 from solar.web.settings import WebSettings
 
@@ -197,3 +197,13 @@ def test_uploads_under_way_stay_within_their_budget() -> None:
     statuses, before, after = asyncio.run(visits())
     assert statuses == [503] * 112
     assert (before, after) == (9, 10)
+
+
+@pytest.mark.parametrize(("beyond", "status"), [(0, 200), (1, 413)])
+def test_a_body_may_be_as_long_as_the_limit(beyond: int, status: int) -> None:
+    body = b" " * (_JSON_BYTES + beyond)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    assert visit(receive, content_length=str(len(body)))[0] == status

@@ -110,7 +110,6 @@ export function review(root, source, went = () => {}, address = () => null) {
         on: undo,
       }),
     ),
-    el("p.soft", {}, "Nothing is deleted here. Export lists the photos that may be deleted."),
     strip,
   );
   const element = el(
@@ -118,6 +117,7 @@ export function review(root, source, went = () => {}, address = () => null) {
     {},
     viewHead(
       "Duplicates",
+      el("p.dup-note", {}, "Nothing is deleted here: Export lists the photos that may be deleted."),
       progress,
       kindChooser(),
       el("label.field.dup-at", {}, el("span", {}, "Group"), el("div.row", {}, number, total)),

@@ -206,6 +206,7 @@ def test_a_phone_in_the_dark_shows_pairs_and_slides(reviewed: str, visit: Visit)
     page = visit(f"{reviewed}#/duplicates?kind=crop&group=8", **given)
     at(page, 8)
     assert page.get_by_label("Kind").input_value() == "crop"
+    assert page.get_by_text("Nothing is deleted here").bounding_box()["y"] < 300
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 19, 17)"
     for name in ("phone-duplicates", "phone-duplicates-slider"):
         page.shoot(name)

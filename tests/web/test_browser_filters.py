@@ -211,6 +211,23 @@ def test_the_collection_is_filtered_and_an_upload_is_in_no_link(
     page.get_by_text("gone.jpg is no longer in this collection.").wait_for()
 
 
+def test_a_removal_leaves_the_list_where_it_is(shop: str, visit: Visit) -> None:
+    page = visit(shop, viewport={"width": 390, "height": 500})
+    page.locator(".browse .card").nth(3).wait_for()
+    before = names(page)
+    page.evaluate("scrollTo(0, 400)")
+    page.locator(".card").nth(1).get_by_role("button", name="More").click()
+    scrolled = page.evaluate("scrollY")
+    page.get_by_role("menuitem", name="Remove from the collection").click()
+    page.get_by_role("button", name="Remove 1 photo").click()
+    page.get_by_text("1 photo removed.").wait_for()
+    until(page, "wanted => document.querySelectorAll('.card').length === wanted", len(before) - 1)
+    assert names(page) == [before[0], *before[2:]]
+    assert page.evaluate("scrollY") == scrolled > 0
+    page.locator(".toast").get_by_role("button", name="Undo").click()
+    until(page, "wanted => document.querySelectorAll('.card').length === wanted", len(before))
+
+
 def test_a_removal_that_failed_halfway_goes_on_with_the_rest(shop: str, visit: Visit) -> None:
     page = visit(shop, expected=("507",))
     page.locator(".browse .card").first.wait_for()

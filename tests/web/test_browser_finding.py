@@ -26,6 +26,9 @@ def test_years_and_months_choose_a_time(dated: str, visit: Visit, width: int) ->
     page.get_by_role("button", name="2019, 3", exact=True).click()
     page.wait_for_url(re.compile("from=2019-01-01&to=2019-12-31"))
     until(page, "document.querySelectorAll('.browse .card').length === 3")
+    # The photos are what is wanted: no fields stand before them.
+    assert page.get_by_label("Taken from").is_hidden()
+    assert page.locator(".browse .card img").first.bounding_box()["y"] < 700
     page.get_by_role("button", name="Jul 2019, 3").click()
     page.wait_for_url(re.compile("from=2019-07-01&to=2019-07-31"))
     page.shoot(f"months-{width}")

@@ -67,13 +67,12 @@ export function browser({ open, actions }, shelving = null) {
     tools?.paint();
   }
 
-  /** Takes out photos that are gone, by id, where they stand; some that are back come in anew. */
+  /** Takes out photos that are gone, by id; begins anew where that would not leave what is there. */
   function changed(gone) {
-    if (!gone) {
+    if (!gone || gone.size === known || grid.drop(gone) < gone.size) {
       begin(wanted);
       return;
     }
-    grid.drop(gone);
     loaded -= gone.size;
     count(known - gone.size);
   }

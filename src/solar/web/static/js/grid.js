@@ -91,10 +91,12 @@ export function createGrid(label, make, between = () => null) {
       list.append(...made(items));
       if (!focused) reach(cards()[0]);
     },
-    /** Takes out items, by id. */
+    /** Takes out items, by id, and gives how many of them were there. */
     drop(ids) {
-      for (const one of cards()) if (ids.has(one.dataset.id)) one.remove();
-      reach(cards().find((one) => one === focused) ?? cards()[0]);
+      const gone = cards().filter((one) => ids.has(one.dataset.id));
+      for (const one of gone) one.remove();
+      if (gone.includes(focused)) reach(cards()[0]);
+      return gone.length;
     },
     focus() {
       (focused ?? cards()[0])?.querySelector("a").focus();

@@ -11,8 +11,7 @@ from solar.cli.options import Device, Json, Resume, Run
 from solar.cli.printing import print_json, say
 
 EXAMPLE = (
-    "Example: solar train few-places data.source=set.json network.start=solar-lite0 "
-    "--run runs/mine"
+    "Example: solar train few-places data.source=set.json network.start=solar-lite0 --run runs/mine"
 )
 
 

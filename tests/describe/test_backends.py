@@ -11,7 +11,7 @@ from PIL import Image
 from support.drawn import drawn_retrieval
 
 from solar.demo import toy
-from solar.describe.cpu import backends, runtime, trial
+from solar.describe.cpu import backends, libraries, trial
 from solar.describe.cpu.backends import BackendNet, open_backend
 from solar.errors import SolarError
 from solar.files import cache_directory
@@ -118,14 +118,14 @@ def dying_openvino(folder: Path, monkeypatch: pytest.MonkeyPatch, deadly: str) -
     package.mkdir()
     (package / "__init__.py").write_text(
         "import os, pathlib, signal\n"
-        f"capped = {runtime.CAP!r} in os.environ\n"
+        f"capped = {libraries.CAP!r} in os.environ\n"
         f"with pathlib.Path({str(folder / 'starts')!r}).open('a') as file:\n"
         "    file.write('capped\\n' if capped else 'free\\n')\n"
         f"if {deadly}:\n"
         "    os.kill(os.getpid(), signal.SIGILL)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
-    monkeypatch.setattr(runtime, "processor", lambda: "a processor without AMX")
+    monkeypatch.setattr(libraries, "processor", lambda: "a processor without AMX")
     return folder / "starts"
 
 
@@ -159,13 +159,13 @@ def test_what_works_only_with_the_cap_runs_with_the_cap(
 
     monkeypatch.setattr(trial, "run_in_child", die_without_the_cap)
     (tmp_path / "model.onnx").touch()
-    monkeypatch.setattr(runtime, "processor", lambda: "a processor without AMX")
+    monkeypatch.setattr(libraries, "processor", lambda: "a processor without AMX")
     arguments = (backends._noise(), backends.FLOAT32_COSINE, 1)
     verdict = trial.tried_out(model, "openvino", tmp_path / "model.onnx", *arguments)
     assert verdict == trial.Verdict(True, cap=True)
     assert tries == [False, True]
 
-    monkeypatch.setattr(runtime, "processor", lambda: "flags: avx512_vnni amx_tile")
+    monkeypatch.setattr(libraries, "processor", lambda: "flags: avx512_vnni amx_tile")
     verdict = trial.tried_out(model, "openvino", tmp_path / "model.onnx", *arguments)
     assert verdict == trial.Verdict(True, cap=True)
     assert tries == [False, True, True]  # where AMX is advertised it is never tried
@@ -176,16 +176,16 @@ def test_the_cap_is_set_while_a_runtime_starts_and_gone_afterwards(
 ) -> None:
     seen = []
 
-    def fake(file: Path, threads: int) -> runtime.Run:
-        seen.append(os.environ.get(runtime.CAP))
+    def fake(file: Path, threads: int) -> libraries.Run:
+        seen.append(os.environ.get(libraries.CAP))
         return lambda images: images
 
-    monkeypatch.delenv(runtime.CAP, raising=False)
-    monkeypatch.setitem(runtime._RUNTIMES, "openvino", fake)
-    runtime.start("openvino", tmp_path, 1, cap=True)
-    runtime.start("openvino", tmp_path, 1, cap=False)
+    monkeypatch.delenv(libraries.CAP, raising=False)
+    monkeypatch.setitem(libraries._RUNTIMES, "openvino", fake)
+    libraries.start("openvino", tmp_path, 1, cap=True)
+    libraries.start("openvino", tmp_path, 1, cap=False)
     assert seen == ["AVX512_CORE_VNNI", None]
-    assert runtime.CAP not in os.environ
+    assert libraries.CAP not in os.environ
 
 
 def test_wrong_descriptors_are_not_used(

@@ -6,14 +6,14 @@ from support.drawn import drawn_state
 
 from solar.describe.fast_net import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.models.checkpoint import _from_state
+from solar.models.published import from_state
 from solar.nn.fused import FusedStem, attend, to_blocks
 
 
 def drawn_network(backbone: str = "resnet18", **settings: object) -> RetrievalNet:
     settings = {"attention": {4: 4, 5: 2}, **settings}
     blank = RetrievalNet(RetrievalConfig(backbone, **settings))  # type: ignore[arg-type]
-    net = _from_state("drawn", drawn_state(blank, "solar"), {"pooling": blank.config.pooling})
+    net = from_state("drawn", drawn_state(blank, "solar"), {"pooling": blank.config.pooling})
     assert isinstance(net, RetrievalNet)
     return net.eval()
 

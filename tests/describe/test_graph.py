@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from solar.demo import toy
-from solar.describe.cpu import graph, runtime
+from solar.describe.cpu import graph, libraries
 from solar.describe.cpu.trial import Verdict
 from solar.describe.network import Network, kept_facts, network_of
 from solar.describe.pipeline import QueryEncoder
@@ -45,7 +45,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_graph_gives_torchs_embeddings_of_photos_of_any_size(
     tiny: RetrievalNet, name: str, many: bool
 ) -> None:
-    if name == "openvino-bf16" and not runtime.has_bf16():
+    if name == "openvino-bf16" and not libraries.has_bf16():
         pytest.skip("this processor has no bf16")
     opened, reason = graph.open_graph(network_of(tiny), SCALES, [name], make=True, many=many)
     assert opened is not None, reason
@@ -107,7 +107,7 @@ def test_a_runtime_that_differs_is_not_used(
 def test_a_processor_without_bf16_computes_in_float32(
     tiny: RetrievalNet, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "processor", lambda: "model name: old\nflags: sse2 avx2")
+    monkeypatch.setattr(libraries, "processor", lambda: "model name: old\nflags: sse2 avx2")
     opened, _ = graph.open_graph(network_of(tiny), SCALES, graph.GRAPHS, make=True, many=False)
     assert opened is not None
     assert opened.backend == "openvino"

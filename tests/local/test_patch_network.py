@@ -9,12 +9,12 @@ from support.drawn import drawn_state
 from solar.errors import SolarError
 from solar.local.patch_network import FusedPatchNet, descriptors_of, patch_descriptors
 from solar.models import PATCH_REDUCTIONS, PatchConfig, PatchNet, attention_at
-from solar.models.checkpoint import _from_state
+from solar.models.published import from_state
 
 
 def drawn_network(layers: str) -> PatchNet:
     blank = PatchNet(PatchConfig(attention_at(layers, PATCH_REDUCTIONS)))
-    net = _from_state("drawn", drawn_state(blank, "local"), {}).eval()
+    net = from_state("drawn", drawn_state(blank, "local"), {}).eval()
     assert isinstance(net, PatchNet)
     return net
 

@@ -22,7 +22,7 @@ from solar.local.patch_network import (
 )
 from solar.matching.match import match
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, load, save
-from solar.models.checkpoint import _from_state
+from solar.models.published import from_state
 from solar.ranking.verify import Verifier, VerifySettings
 
 pytest.importorskip("onnxscript", reason="the extra `export` is not installed")
@@ -37,7 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A network with attention, and two photos of one scene."""
     home = tmp_path_factory.mktemp("patch_backend")
     state = drawn_state(PatchNet(PatchConfig({5: 2})), "local")
-    save(_from_state("drawn", state, {}), home / "net.safetensors")
+    save(from_state("drawn", state, {}), home / "net.safetensors")
     photo = toy_photo(size=(320, 240))
     for name, pixels in (("a", photo), ("b", turned(photo)[0])):
         Image.fromarray(pixels).save(home / f"{name}.png")

@@ -15,7 +15,7 @@ from support.whole_maps import whole_maps
 from solar.errors import SolarError
 from solar.images import load
 from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at
-from solar.models.checkpoint import _from_state
+from solar.models.published import from_state
 from solar.nn import SecondOrderAttention
 
 
@@ -23,7 +23,7 @@ def drawn_network(backbone: str, layers: str) -> RetrievalNet:
     """A network whose weights went through the published layout and back."""
     config = RetrievalConfig(backbone, attention=attention_at(layers, REDUCTIONS))
     checkpoint = drawn_checkpoint(RetrievalNet(config))
-    net = _from_state("drawn", checkpoint["state_dict"], checkpoint["meta"])
+    net = from_state("drawn", checkpoint["state_dict"], checkpoint["meta"])
     assert isinstance(net, RetrievalNet)
     return net.eval()
 
@@ -201,7 +201,7 @@ def test_regional_and_local_whitening_networks_run_and_round_trip() -> None:
     state = drawn_state(net, "gem")
     assert {"pool.rpool.p", "pool.whiten.weight", "lwhiten.bias", "whiten.weight"} <= set(state)
     meta = {"architecture": "resnet18", "regional": True, "local_whitening": True}
-    again = _from_state("drawn", state, meta).eval()
+    again = from_state("drawn", state, meta).eval()
     assert again.config.regional
     assert again(torch.rand(1, 3, 64, 96)).norm().item() == pytest.approx(1, abs=1e-5)
 

@@ -14,7 +14,9 @@ import importlib.util
 import os
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -59,23 +61,28 @@ class GraphNet:
     any_size = True
 
     def __init__(self, name: str, compiled: Any, jobs: int) -> None:
-        self.backend, self._compiled, self._jobs = name, compiled, jobs
+        self.backend, self._jobs = name, jobs
+        # Not OpenVINO's own queue: its threads call Python, and may hang when it is deleted.
+        self._idle: SimpleQueue[Any] = SimpleQueue()
+        for _ in range(jobs):
+            self._idle.put(compiled.create_infer_request())
 
     def __call__(self, pixels: Sequence[Pixels]) -> Floats:
         """Photos (h, w, 3) of any sizes, or of one size as an array, to (n, dim) float32."""
-        from openvino import AsyncInferQueue
+        jobs = min(self._jobs, len(pixels))
+        if jobs == 1:
+            return np.stack([self._described(photo) for photo in pixels])
+        with ThreadPoolExecutor(jobs) as pool:
+            return np.stack(list(pool.map(self._described, pixels)))
 
-        rows: list[Floats] = [np.empty(0, np.float32)] * len(pixels)
-
-        def keep(request: Any, number: int) -> None:
-            rows[number] = request.get_output_tensor().data[0].copy()
-
-        queue = AsyncInferQueue(self._compiled, min(self._jobs, len(pixels)))
-        queue.set_callback(keep)
-        for number, photo in enumerate(pixels):
-            queue.start_async({0: np.ascontiguousarray(photo)[None]}, number, share_inputs=True)
-        queue.wait_all()
-        return np.stack(rows)
+    def _described(self, photo: Pixels) -> Floats:
+        request = self._idle.get()
+        try:
+            request.infer({0: np.ascontiguousarray(photo)[None]}, share_inputs=True)
+            row: Floats = request.get_output_tensor().data[0].copy()
+            return row
+        finally:
+            self._idle.put(request)
 
 
 def open_graph(

@@ -86,7 +86,7 @@ def test_many_photos_make_a_graph_that_the_next_run_finds(
     tiny: RetrievalNet, own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = save(tiny, tmp_path / "tiny.safetensors")
-    monkeypatch.setattr("solar.describe.pipeline.MANY", 2)
+    monkeypatch.setattr("solar.describe.runtime.MANY", 2)
     photos = Photos(tuple("ab"), (tmp_path / "a", tmp_path / "b"))
     network = network_of(str(file), device="cpu")
     made = describer(network, Settings.of(network), photos)

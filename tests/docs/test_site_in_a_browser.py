@@ -33,7 +33,7 @@ PAGES = {
     "fine-tune": "own-training",
     "finetuning": "own-training",
     "geometric verification": "local-features",
-    "GPU": "search",
+    "GPU": "performance",
     "hard negatives": "training",
     "HNSW": "milvus",
     "metadata": "where-and-when",

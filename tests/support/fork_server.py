@@ -161,7 +161,7 @@ if __name__ == "__main__":
     programs, commands = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     for_commands = os.fork() == 0
     if for_commands:
-        load("solar.cli", "solar.models", "solar.index.index", "solar.describe.extraction")
+        load("solar.cli", "solar.models", "solar.index.index", "solar.describe.pipeline")
     own, other = (commands, programs) if for_commands else (programs, commands)
     other.close()
     try:

@@ -1,5 +1,6 @@
 """Trouble of the machine is not taken for a photo that cannot be read."""
 
+import copy
 import errno
 import os
 from pathlib import Path
@@ -15,7 +16,7 @@ from solar.describe.runtime import describer
 from solar.describe.settings import Settings
 from solar.errors import PassingError, SolarError
 from solar.images import find_photos
-from solar.models import RetrievalConfig, RetrievalNet
+from solar.models import RetrievalNet
 from solar.storage.folder import finished
 
 HERE = Throughput(decoders=0, batch=4)
@@ -90,8 +91,11 @@ def test_a_worker_must_compute_the_same(
     settings = Settings.of(tiny)
     proof, describe = Proof.of(tiny, settings), describer(tiny, settings)
     proof.check(tiny, describe)
-    torch.manual_seed(1)
-    other = RetrievalNet(RetrievalConfig("resnet18", dim=16, size=64, scales=(1.0,))).eval()
+    other = copy.deepcopy(tiny)
+    assert other.whiten is not None
+    with torch.no_grad():
+        for weight in other.whiten.parameters():
+            weight.neg_()
     with pytest.raises(SolarError, match="weights"):
         proof.check(other, describe)
     with pytest.raises(SolarError, match="similarity"):

@@ -198,6 +198,7 @@ def test_an_index_elsewhere_keeps_features_in_the_users_cache(
 ) -> None:
     class Elsewhere:
         roots = index.roots
+        folder = None
 
     monkeypatch.setenv("SOLAR_CACHE", str(tmp_path / "cache"))
     verifier = module.index_verifier(Elsewhere(), VerifySettings())

@@ -142,7 +142,7 @@ def test_the_page_shows_what_there_is(words: Path, visit: Visit, width: int) -> 
         assert page.get_by_text("Local features").is_visible()
         page.locator(".card").first.get_by_role("button", name="More").click()
         assert page.get_by_role("menuitem", name="Matching details").count() == 1
-        assert page.get_by_text("More like this").count() == 0
+        assert page.get_by_role("menuitem", name="More like this").count() == 0
         page.keyboard.press("Escape")
         page.locator(".card a").first.focus()
         page.keyboard.press("+")  # nothing is marked

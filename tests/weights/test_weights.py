@@ -108,8 +108,8 @@ def test_damaged_facts_are_as_if_they_were_missing(
 ) -> None:
     monkeypatch.setattr(weights, "FOLDER", tmp_path)
     assert weights.probabilities() == {}
-    for name in ("probabilities", "solar-r18"):
+    for name in ("probabilities", "solar-lite0"):
         (tmp_path / f"{name}.json").write_text('{"cut o')
     assert weights.probabilities() == {}
-    with pytest.raises(SolarError, match="solar-r18 should have come with solar"):
-        weights.facts("solar-r18")
+    with pytest.raises(SolarError, match="solar-lite0 should have come with solar"):
+        weights.facts("solar-lite0")

@@ -93,17 +93,17 @@ asmk-time, of how-r18-small, quiet
     asmk.py --data {data} --local how-r18-small --local rootsift --model solar-r18 --photos 100
         --train 100 --words 1024 --json {result}
 places, of solar-r18
-    place_recognition.py --data {places}
-        --cache {work}/places --json {result}
-scales, of solar-r18
-    scales.py --data {data} --cache {work}/scales --scales 1.0 1.1892 1.4142 1.68 2.0 --most 3
-        --json {result}
-scales_time, of solar-r18, quiet
-    scales.py --data {data} --cache {work}/scales --scales 0.7071 1.0 1.1892 1.4142 1.68 2.0
-        --most 1 --places buildings --every 110 --backends torch openvino openvino-bf16 --json
-        {result}
+    place_recognition.py --data {places} --cache {work}/places --json {result}
+scales, of solar-lite0
+    scales.py --model solar-lite0 --data {data} --cache {work}/scales --json {result}
+scales_time, of solar-lite0, quiet
+    scales.py --model solar-lite0 --data {data} --cache {work}/scales --places buildings
+        --every 110 --backends torch openvino openvino-bf16 --json {result}
 precision, of solar-r18
     precision.py --data {data} --size 320 --json {result}
+box_layer-lite0
+    box_layer.py solar-lite0={lite_student} --data {data} --photos {photos}
+        --out {work}/layers-lite0 --json {result}
 box_layer
     box_layer.py student={student} --data {data} --photos {photos} --out {work}/layers --json
         {result}

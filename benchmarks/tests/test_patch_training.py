@@ -8,7 +8,7 @@ from support.running import python
 
 from solar.models import PatchNet, load
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def test_one_command_trains_twins_and_matches(tmp_path: Path) -> None:

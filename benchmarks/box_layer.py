@@ -26,7 +26,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from lib.machine import machine
-from lib.options import parsed, photo_options
+from lib.options import command, parsed, photo_options
 from lib.places import SIZE
 from lib.seeds import every_set, summary
 from lib.timed_lines import say
@@ -188,14 +188,34 @@ def folded(net: RetrievalNet, matrix: Tensor) -> nn.Linear:
 # Judging.
 
 
-def judged(layer: nn.Linear, pooled: dict[str, Tensor], tests: dict[str, Any]) -> dict[str, Any]:
-    """The evaluation of every set, without and with distractors."""
-    with torch.no_grad():
-        rows = {
-            key: F.normalize(F.normalize(layer(one), dim=-1).mean(1)).numpy()
-            for key, one in pooled.items()
+class Tests:
+    """The photos to judge by: landmarks, buildings and distractors of a folder of data."""
+
+    def __init__(self, data: Path) -> None:
+        self.labelled = {
+            name: labelled_photos(data / name / "val-0.tar") for name in ("landmarks", "buildings")
         }
-    return every_set(rows, {key: (photos.names, labels) for key, (photos, labels) in tests.items()})
+        self.photos = {name: photos for name, (photos, _) in self.labelled.items()}
+        self.photos["distractors"] = find_photos(data / "landmarks/distractors-0.tar")
+
+    def pooled(self, net: RetrievalNet, file: Path) -> dict[str, Tensor]:
+        """What a network pools of them at its scales, kept in a file."""
+
+        def look() -> dict[str, Any]:
+            run = pooled_by(net)
+            return {key: to_judge_by(one, net, run).numpy() for key, one in self.photos.items()}
+
+        return {key: torch.from_numpy(one) for key, one in kept(file, look).items()}
+
+    def judged(self, layer: nn.Linear, pooled: dict[str, Tensor]) -> dict[str, Evaluation]:
+        """The evaluation of every set, without and with distractors."""
+        with torch.no_grad():
+            rows = {
+                key: F.normalize(F.normalize(layer(one), dim=-1).mean(1)).numpy()
+                for key, one in pooled.items()
+            }
+        shown = {key: (photos.names, labels) for key, (photos, labels) in self.labelled.items()}
+        return every_set(rows, shown)
 
 
 def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -204,6 +224,19 @@ def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         np.savez(path, **make())
     with np.load(path, allow_pickle=False) as file:
         return {key: file[key] for key in file.files}
+
+
+def told(
+    found: dict[str, list[dict[str, Evaluation]]], bases: Sequence[str], file: Path | None
+) -> None:
+    """Print the figures of all networks, and write them with their distances from some."""
+    rows = list(summary(found, bases))
+    for row in rows:
+        scores = {key: one["each"] for key, one in row.items() if isinstance(one, dict)}
+        print(row["network"], scores)
+    if file:
+        report = {"machine": machine(), "command": command(), "rows": rows}
+        file.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def main() -> None:
@@ -224,38 +257,20 @@ def main() -> None:
 
     learnt = kept(options.out / "train.npz", describe)
     labels = ["" if n.startswith("coco/") else n.rpartition("/")[0] for n in learnt["names"]]
-    tests = {
-        name: labelled_photos(options.data / name / "val-0.tar")
-        for name in ("landmarks", "buildings")
-    }
-    photos = {name: test[0] for name, test in tests.items()}
-    photos["distractors"] = find_photos(options.data / "landmarks/distractors-0.tar")
-
+    tests = Tests(options.data)
     found: dict[str, list[dict[str, Evaluation]]] = {}
     for name, net in nets.items():
-
-        def look(net: RetrievalNet = net) -> dict[str, Any]:
-            run = pooled_by(net)
-            return {key: to_judge_by(one, net, run).numpy() for key, one in photos.items()}
-
-        shown = kept(options.out / f"test-{name}.npz", look)
-        pooled = {key: torch.from_numpy(one) for key, one in shown.items()}
-        found[name] = [judged(whitening_of(net), pooled, tests)]
+        pooled = tests.pooled(net, options.out / f"test-{name}.npz")
+        found[name] = [tests.judged(whitening_of(net), pooled)]
         learning = torch.from_numpy(learnt[name].astype(np.float32))
         for seed in range(options.seeds):
             layer = folded(net, trained(learning, labels, seed))
-            found.setdefault(f"{name}, new layer", []).append(judged(layer, pooled, tests))
+            found.setdefault(f"{name}, new layer", []).append(tests.judged(layer, pooled))
             new = retrieval_model(files[name], device="cpu")
             whitening_of(new).load_state_dict(layer.state_dict())
             save(new, options.out / f"{name}-{seed}.safetensors", half=True)
         say(name)
-    rows = list(summary(found, list(found)))
-    for row in rows:
-        scores = {key: one["each"] for key, one in row.items() if isinstance(one, dict)}
-        print(row["network"], scores)
-    if options.json:
-        told = {"machine": machine(), "rows": rows}
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+    told(found, list(found), options.json)
 
 
 if __name__ == "__main__":

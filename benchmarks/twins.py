@@ -10,20 +10,13 @@ kept in OUT.
 """
 
 import argparse
-import json
 from pathlib import Path
-from typing import Any
 
-import torch
-from box_layer import judged, kept, pooled_by, to_judge_by, whitening_of
-from lib.machine import machine
-from lib.options import command, parsed, photo_options
-from lib.seeds import summary
+from box_layer import Tests, told, whitening_of
+from lib.options import parsed, photo_options
 from lib.timed_lines import say
 
-from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.evaluation.result import Evaluation
-from solar.images import find_photos
 from solar.models import retrieval_model
 
 
@@ -34,30 +27,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parsed(parser)
     options.out.mkdir(parents=True, exist_ok=True)
-    tests = {
-        name: labelled_photos(options.data / name / "val-0.tar")
-        for name in ("landmarks", "buildings")
-    }
-    photos = {name: test[0] for name, test in tests.items()}
-    photos["distractors"] = find_photos(options.data / "landmarks/distractors-0.tar")
+    tests = Tests(options.data)
     found: dict[str, list[dict[str, Evaluation]]] = {}
     for name, file in (one.split("=", 1) for one in options.networks):
         net = retrieval_model(file, device="cpu").eval()
-
-        def look(net: Any = net) -> dict[str, Any]:
-            run = pooled_by(net)
-            return {key: to_judge_by(one, net, run).numpy() for key, one in photos.items()}
-
-        shown = kept(options.out / f"{Path(file).stem}.npz", look)
-        pooled = {key: torch.from_numpy(one) for key, one in shown.items()}
-        found.setdefault(name, []).append(judged(whitening_of(net), pooled, tests))
+        pooled = tests.pooled(net, options.out / f"{Path(file).stem}.npz")
+        found.setdefault(name, []).append(tests.judged(whitening_of(net), pooled))
         say(f"{name} {file}")
-    rows = list(summary(found, [next(iter(found))]))
-    for row in rows:
-        print(row["network"], {key: one["each"] for key, one in row.items() if "each" in str(one)})
-    if options.json:
-        told = {"machine": machine(), "command": command(), "rows": rows}
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+    told(found, [next(iter(found))], options.json)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -100,10 +101,10 @@ def _photos(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.suffix.lower() in (".jpg", ".jpeg", ".png"))
 
 
-def smaller(path: Path, longest: int, quality: int, smallest: int) -> bytes | None:
+def smaller(photo: Path | BinaryIO, longest: int, quality: int, smallest: int) -> bytes | None:
     """A photo as a JPEG of at most so many pixels; None if it is too small or cannot be read."""
     try:
-        with Image.open(path) as file:
+        with Image.open(photo) as file:
             image = ImageOps.exif_transpose(file).convert("RGB")
     except (OSError, ValueError, UnidentifiedImageError, Image.DecompressionBombError):
         return None

@@ -16,14 +16,14 @@ from io import BytesIO
 from itertools import chain
 from pathlib import Path
 
+from box_photos import HELD_OUT, smaller
 from lib.places import SIZE
-from PIL import Image, ImageOps
 
 from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.images import Photos, find_photos
 
+QUALITY = 92  # of the JPEG files
 SPEDTEST = "Chen_RAL_2018_Attention_dataset/SPEDTEST"
-HELD_OUT = {"eiffel_tower", "machu_pichu", "stonehenge", "taj_mahal"}  # in landmarks/val
 Photo = tuple[str, bytes]
 
 
@@ -67,13 +67,6 @@ def kinds(name: str, folder: Path, each: int) -> Iterator[Photo]:
                 yield f"{name}/{place.name}/{number}", path.read_bytes()
 
 
-def smaller(content: bytes) -> Image.Image:
-    """A photo, upright, of at most SIZE pixels."""
-    image = ImageOps.exif_transpose(Image.open(BytesIO(content))).convert("RGB")
-    image.thumbnail((SIZE, SIZE), Image.Resampling.LANCZOS)
-    return image
-
-
 def main() -> None:
     """Write them all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -93,7 +86,10 @@ def main() -> None:
     for name, content in chain(*sets):
         path = options.output / f"{name}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        smaller(content).save(path, quality=92)
+        reduced = smaller(BytesIO(content), SIZE, QUALITY, 1)
+        if reduced is None:
+            raise SystemExit(f"calibration_photos.py: {name} cannot be read.")
+        path.write_bytes(reduced)
 
 
 if __name__ == "__main__":

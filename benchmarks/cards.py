@@ -102,12 +102,14 @@ def measure_photos(model: RetrievalNet, data: Path | None, device: str) -> Figur
     return found
 
 
-def computed_in(model: RetrievalNet, device: str) -> str:
-    """What computes by default, and in which numbers."""
+def computed_in(model: Model, device: str) -> str:
+    """In which numbers a network computes by default; a graph for a CPU says it in its name."""
     if device == "cuda":
         return "bfloat16"
+    if not isinstance(model, RetrievalNet) or isinstance(model.pool, LocalPooling):
+        return "float32"
     backend = describer(network_of(model), Settings.of(model, device=device)).backend
-    return {"torch": "float32"}.get(backend, backend)
+    return "float32" if backend == "torch" else backend
 
 
 def toy_photos(model: RetrievalNet) -> dict[str, float]:
@@ -208,14 +210,13 @@ def measure(names: Sequence[str], folder: Path, data: Path | None, device: str) 
         path = folder / f"{name}.safetensors"
         say(name)
         model = load_model(path, device=device)
-        facts = describe_file(path, model) | {"numbers": "float32"}
+        facts = describe_file(path, model) | {"numbers": computed_in(model, device)}
         if facts["task"] == "local":
             facts["figures"] = {"toy": toy_local(path)}
             beside["rootsift, ASMK*"] = {"toy": toy_local("rootsift")}
             compared = "rootsift, ASMK*"
         elif isinstance(model, RetrievalNet):
             facts["figures"] = measure_photos(model, data, device)
-            facts["numbers"] = computed_in(model, device)
             compared = ""
         else:
             facts["figures"] = measure_patches(patch_describer(model), data)

@@ -92,7 +92,7 @@ asmk, of how-r18-small
 asmk-time, of how-r18-small, quiet
     asmk.py --data {data} --local how-r18-small --local rootsift --model solar-r18 --photos 100
         --train 100 --words 1024 --json {result}
-places, of solar-r18
+places, of solar-lite0
     place_recognition.py --data {places} --cache {work}/places --json {result}
 scales, of solar-lite0
     scales.py --model solar-lite0 --data {data} --cache {work}/scales --json {result}

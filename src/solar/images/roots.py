@@ -107,13 +107,6 @@ class Roots:
         found = [root for root in self.roots if mark and root.name == before]
         return (found, below) if found else ([root for root in self.roots if not root.name], name)
 
-    def owner(self, name: str) -> tuple[Root | None, str]:
-        """A photo's root, of several the first that has it, and its path below."""
-        roots, below = self.split(name)
-        if len(roots) > 1:
-            roots = [one for one in roots if Roots((one,)).find(name) is not None] or roots
-        return (roots[0] if roots else None), below
-
     def find(self, name: str) -> Path | bytes | None:
         """A photo's file or bytes; None if it does not exist."""
         roots, below = self.split(name)

@@ -73,8 +73,6 @@ class Teacher(nn.Module):
             if self.whitening is not None:
                 descriptors = l2_normalize(self.whitening(descriptors))
             features = (features - self.centre) * self.scale
-        if not self.others:
-            return features, descriptors
         rows = [self.share**0.5 * descriptors]
         rows += [other.share**0.5 * other(images)[1] for other in self._others]
         return features, l2_normalize(torch.cat(rows, dim=1))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
+from pydantic import BaseModel
 from support.nasty_folder import photo
 from support.web_visits import PHOTOS, Home, Open, finished_job, names, search, upload
 
@@ -23,6 +24,7 @@ from solar.storage.catalogued_folder import being_filled
 from solar.web import WebSettings, create_app
 from solar.web.api import adding
 from solar.web.api.adding import file_name
+from solar.web.api.schemas import Job
 
 
 @pytest.fixture
@@ -124,7 +126,17 @@ def test_an_update_leaves_added_photos_as_they_are(writable: TestClient, copy: P
         assert "uploads/a.jpg" not in found.touched
 
 
-def test_one_bad_photo_never_costs_the_others(writable: TestClient, copy: Path) -> None:
+def test_one_bad_photo_never_costs_the_others(
+    writable: TestClient, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+
+    def told(job: Job, name: str, value: Any) -> None:
+        if name == "done":
+            counts.append(value)
+        BaseModel.__setattr__(job, name, value)
+
+    monkeypatch.setattr(Job, "__setattr__", told)
     buffer = io.BytesIO()
     Image.new("RGB", (64, 64)).save(buffer, "PPM")
     job = add(
@@ -136,6 +148,8 @@ def test_one_bad_photo_never_costs_the_others(writable: TestClient, copy: Path) 
         ("empty.jpg", b""),
     )
     assert (job["done"], len(job["added"])) == (5, 1)
+    assert counts == sorted(counts)
+    assert counts[-1] == 5
     reasons = {one["name"]: one["error"] for one in job["failed"]}
     assert reasons.keys() == {"thin.png", "cut.jpg", "drawn.ppm", "empty.jpg"}
     assert all(reason.endswith(".") for reason in reasons.values())

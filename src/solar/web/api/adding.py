@@ -165,7 +165,7 @@ class Adder:
         paths = dict[str, str]()  # by content
         again: list[tuple[str, str]] = []  # names and paths of photos in the index
         for name, file in uploads:
-            progress("Storing", job.done, len(uploads))
+            progress("Storing", len(job.failed), len(uploads))
             try:
                 data = _read(file, self._settings.max_upload_bytes)
                 content = hashlib.sha256(data).hexdigest()
@@ -178,7 +178,7 @@ class Adder:
                 new[path], paths[content] = (name, stored), path
             except Exception as error:
                 self._fail(job, name, error)
-        files, before = {path: file for path, (_, file) in new.items()}, job.done
+        files, before = {path: file for path, (_, file) in new.items()}, len(job.failed)
         try:
             failures: Mapping[str, Exception] = self._index(
                 files, lambda step, done, _: progress(step, before + done, len(uploads))
@@ -221,7 +221,6 @@ class Adder:
             log.error("adding a photo failed", exc_info=error)
             told = HIDDEN
         job.failed.append(Failed(name=name, error=told))
-        job.done += 1
 
     def _ids(self, paths: Sequence[str]) -> list[str]:
         numbers = self._collection.numbers(paths)

@@ -1,67 +1,132 @@
-"""One photo on a CPU: every backend against a plain eager loop, in the same run.
+"""Photos described on a CPU by every backend, a plain loop of torch and plain OpenVINO, in one run.
 
     python benchmarks/describe_cpu.py --photos FOLDER [--model M] [--json results.json]
 
-ResNet-101 with attention after conv4_x and conv5_x, 1024×768, three scales, one photo, two
-threads. Rounds take turns among the backends and the fastest of each counts: other work on the
-machine only ever adds time. Cosines are the smallest over photos that the int8 ranges were not
-taken from. Without --model the weights are drawn at random, and all photos look alike to such a
-network: the column `others`, the mean cosine between different photos, tells how little a cosine
-near one then means; `centred` is the smallest cosine after their mean descriptor is subtracted.
+Pixels in memory become embeddings, a photo at a time by all threads. "eager" is the network called
+in a loop; "plain" compiles the file of the graph with OpenVINO's Python API, as one would without
+this package. Rounds take turns among all of them and the fastest of each counts: other work on the
+machine only ever adds time. Cosines are the smallest to eager, over photos that int8's ranges were
+not taken from. Without --model it is a ResNet-101 with attention and random weights, to which all
+photos look alike: `others`, the mean cosine between different photos, tells how little a cosine
+near one then means; `centred` is the smallest cosine after their mean embedding is subtracted.
 """
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from lib.machine import machine
+from lib.networks import network
+from lib.options import command
 from PIL import Image
-from torch import Tensor
 
-from solar.describe.cpu.backends import BACKENDS, open_backend
-from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
+from solar.arrays import Pixels, Vectors
+from solar.describe import Settings
+from solar.describe.cpu.backends import BACKENDS
+from solar.describe.cpu.graph import GRAPHS
+from solar.describe.network import Network, graph_folder, network_of
+from solar.describe.pipeline import as_input, as_rows
+from solar.describe.runtime import describer
+from solar.images import Photos, find_photos, read_image
+from solar.models.inference import inference
 
-TARGETS = {"torch": 1.7, "float32": 2.2, "int8": 4.0}
+Run = Callable[[Pixels], Vectors]
 
-
-def drawn(backbone: str) -> RetrievalNet:
-    """A network with random weights whose activations neither vanish nor explode."""
-    random = torch.Generator().manual_seed(0)
-    model = RetrievalNet(RetrievalConfig(backbone, attention={4: 4, 5: 2}))
-    for name, tensor in model.state_dict().items():
-        if name.endswith("running_var"):
-            tensor.uniform_(0.5, 1.5, generator=random)
-        elif name.endswith(("running_mean", "bias")):
-            tensor.normal_(0, 0.1, generator=random)
-        elif tensor.dim() > 1:
-            tensor.normal_(0, (1.5 / tensor[0].numel()) ** 0.5, generator=random)
-        elif name.endswith("weight"):
-            tensor.uniform_(0.4, 0.8, generator=random)
-    return model.eval()
+SCALES = (2**-0.5, 1.0, 2**0.5)
 
 
-def photos(folder: Path | None, size: tuple[int, int], count: int) -> list[Image.Image]:
-    """Photos of one size, generated ones if there is no folder."""
-    if folder is None:
-        from solar.demo import toy
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--photos", type=Path, required=True, help="a folder of photos")
+    parser.add_argument("--model", help="a network that describes photos; drawn without it")
+    parser.add_argument("--size", default="1024x768")
+    parser.add_argument("--scales", type=float, nargs="+", default=SCALES)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--check", type=int, default=4, help="photos for the cosines")
+    parser.add_argument("--backends", nargs="+", default=[*BACKENDS, GRAPHS[0]])
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    net = network_of(options.model or network({4: 4, 5: 2}, device="cpu"), device="cpu")
+    photos = find_photos([options.photos])
+    shape = tuple(int(side) for side in options.size.split("x"))
+    examples = photos.select(range(16))  # int8 takes its ranges from these
+    last = range(len(photos) - options.check, len(photos))
+    images = [read_image(photos.read(number)) for number in last]
+    checks = [np.asarray(image.resize(shape, Image.Resampling.LANCZOS)) for image in images]
+    runs: dict[str, Run] = {"eager": eager(net, options.scales)}
+    for name in options.backends:
+        runs[name] = by(net, name, options.scales, examples)
+        if name == GRAPHS[0]:
+            runs["plain"] = plain(net, options.threads)
+    seconds = fastest(runs, checks[0], options.rounds)
+    vectors = {name: np.stack([run(photo) for photo in checks]) for name, run in runs.items()}
+    truth = vectors["eager"]
+    count = len(truth)
+    others = float(((truth @ truth.T).sum() - count) / (count * (count - 1))) if count > 1 else 1.0
+    rows = []
+    print(f"{'':18}{'ms':>8}{'median':>8}{'ratio':>7}{'cosine':>10}{'centred':>9}")
+    for name, times in seconds.items():
+        row = {
+            "backend": name,
+            "fastest": min(times),
+            "median": float(np.median(times)),
+            "ratio": min(seconds["eager"]) / min(times),
+            "cosine": cosine(vectors[name], truth),
+            "centred": cosine(vectors[name] - truth.mean(0), truth - truth.mean(0)),
+        }
+        rows.append(row)
+        print(
+            f"{name:18}{1000 * row['fastest']:8.1f}{1000 * row['median']:8.1f}{row['ratio']:7.2f}"
+            f"{row['cosine']:10.6f}{row['centred']:9.4f}"
+        )
+    if options.json:
+        report: dict[str, Any] = {"machine": machine(), "command": command(), "size": options.size}
+        report |= {"others": others, "rows": rows}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
 
-        images = [toy.landmark(number, 0) for number in range(count)]
-    else:
-        paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() == ".jpg")
-        step = max(1, len(paths) // count)
-        images = [Image.open(path).convert("RGB") for path in paths[::step][:count]]
-    return [image.resize(size, Image.Resampling.LANCZOS) for image in images]
+
+def eager(net: Network, scales: list[float]) -> Run:
+    """The network, called as it is."""
+
+    def run(photo: Pixels) -> Vectors:
+        with inference(net.net):
+            pixels = net.net.normalise(torch.tensor(photo)[None])
+            return as_rows(net.net.multiscale(pixels, scales))[0]
+
+    return run
 
 
-def fastest(
-    runs: dict[str, Callable[[Tensor], Tensor]], photo: Tensor, rounds: int
-) -> dict[str, list[float]]:
+def by(net: Network, backend: str, scales: list[float], examples: Photos) -> Run:
+    """A backend of this package."""
+    settings = Settings.of(net, scales=tuple(scales), backend=backend)
+    describe = describer(net, settings, examples, singly=True)
+    return lambda photo: as_rows(describe(as_input([photo], describe)))[0]
+
+
+def plain(net: Network, threads: int) -> Run:
+    """The file of the graph that was made last, compiled by OpenVINO alone."""
+    import openvino
+
+    files = graph_folder().glob(f"{net.fingerprint[:20]}-*.xml")
+    settings = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": threads}
+    newest = max(files, key=lambda file: file.stat().st_mtime)
+    compiled = openvino.Core().compile_model(newest, "CPU", settings)
+    return lambda photo: compiled(photo[None])[0][0]
+
+
+def fastest(runs: dict[str, Run], photo: Pixels, rounds: int) -> dict[str, list[float]]:
     """Seconds of every round, by name; the first round, which warms up, is not kept."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 1):
@@ -73,77 +138,10 @@ def fastest(
     return seconds
 
 
-def cosines(ours: Tensor, theirs: Tensor) -> tuple[float, float]:
-    """The smallest cosine, as it is and after subtracting the mean of the true descriptors."""
-    mean = theirs.mean(dim=0)
-    plain = torch.cosine_similarity(ours, theirs).min()
-    return float(plain), float(torch.cosine_similarity(ours - mean, theirs - mean).min())
-
-
-def main() -> None:
-    """Measure and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--photos", type=Path, help="a folder of .jpg; generated ones without it")
-    parser.add_argument("--model", help="a network that describes photos; drawn without it")
-    parser.add_argument("--backbone", default="resnet101", help="of a drawn network")
-    parser.add_argument("--size", default="1024x768")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--check", type=int, default=4, help="photos for the cosines")
-    parser.add_argument("--backends", default=",".join(BACKENDS))
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    model = (
-        retrieval_model(arguments.model, device="cpu")
-        if arguments.model
-        else drawn(arguments.backbone)
-    )
-    width, height = (int(side) for side in arguments.size.split("x"))
-    images = photos(arguments.photos, (width, height), 16 + arguments.check)
-    calibration, checks = images[: -arguments.check], images[-arguments.check :]
-
-    runs: dict[str, Callable[[Tensor], Tensor]] = {"eager": model.multiscale}
-    for name in arguments.backends.split(","):
-        backend = open_backend(model, name, calibration=calibration)
-        if backend.name == name:
-            runs[name] = partial(model.multiscale, forward=backend)
-    batches = [model.normalise(torch.from_numpy(np.array(image))[None]) for image in checks]
-    with torch.inference_mode():
-        seconds = fastest(runs, batches[0], arguments.rounds)
-        vectors = {name: torch.cat([run(batch) for batch in batches]) for name, run in runs.items()}
-    truth = vectors["eager"]
-    count = len(truth)
-    others = float(((truth @ truth.T).sum() - count) / (count * (count - 1))) if count > 1 else 1.0
-
-    rows: list[dict[str, Any]] = []
-    print(
-        f"{'':18}{'fastest s':>10}{'median s':>10}{'ratio':>7}{'target':>8}{'cosine':>10}", end=""
-    )
-    print(f"{'centred':>9}   others {others:.4f}")
-    for name, times in seconds.items():
-        target = TARGETS.get(name, TARGETS["int8" if name.endswith("int8") else "float32"])
-        cosine, centred = cosines(vectors[name], truth)
-        row = {
-            "backend": name,
-            "fastest": min(times),
-            "median": float(np.median(times)),
-            "ratio": min(seconds["eager"]) / min(times),
-            "target": None if name == "eager" else target,
-            "cosine": cosine,
-            "centred": centred,
-        }
-        rows.append(row)
-        shown = "–" if name == "eager" else f"{target:.1f}"
-        print(
-            f"{name:18}{row['fastest']:>10.2f}{row['median']:>10.2f}{row['ratio']:>7.2f}"
-            f"{shown:>8}{cosine:>10.6f}{centred:>9.4f}"
-        )
-    if arguments.json:
-        given = {k: v.name if isinstance(v, Path) else str(v) for k, v in vars(arguments).items()}
-        settings = {key: value for key, value in given.items() if key != "json"}
-        result = {"machine": machine(), "settings": settings, "others": others, "rows": rows}
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+def cosine(ours: Vectors, theirs: Vectors) -> float:
+    """The smallest cosine between rows."""
+    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    return float(((ours * theirs).sum(axis=1) / norms).min())
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 
@@ -12,7 +13,15 @@ from support.warped import corner_error, toy_photo, turned
 
 import solar
 from solar.errors import SolarError
-from solar.matching.match import SAME_SCENE, estimate, match, mutual_matches, verdict
+from solar.matching.match import (
+    RARER,
+    SAME_SCENE,
+    estimate,
+    inliers_needed,
+    match,
+    mutual_matches,
+    verdict,
+)
 from solar.models import PatchNet
 
 
@@ -234,6 +243,23 @@ def test_enough_inliers_are_the_same_scene(model: str) -> None:
     assert same.threshold == different.threshold == SAME_SCENE[kind, "homography"]
     assert [same.same_scene, different.same_scene] == [True, False]
     assert different.inliers.sum() < different.threshold <= same.inliers.sum()
+
+
+@pytest.mark.parametrize("kind", ["numbers", "bits", "dense"])
+def test_rarer_mistakes_need_more_inliers(kind: str) -> None:
+    shares = [0.5, 1e-3, 1e-3 / RARER, 1e-3 / RARER**2, 1e-6]
+    needed = [inliers_needed(kind, wrong=share) for share in shares]
+    assert needed[:2] == [SAME_SCENE[kind, "homography"]] * 2
+    assert needed[1:4] == [needed[1], needed[1] + 1, needed[1] + 2]
+    assert needed[4] == needed[1] + 6
+
+
+def test_mistakes_become_rarer_as_was_measured() -> None:
+    file = Path(__file__).parents[2] / "benchmarks" / "results" / "same_scene.json"
+    for row in json.loads(file.read_text())["rows"]:
+        reach = np.cumsum(row["counts"]["different"][::-1])[::-1]  # pairs, by least inliers
+        tail = reach[(reach > 0) & (reach < row["different_pairs"] / 10)]
+        assert (tail[:-1] / tail[1:]).round(1).min(initial=np.inf) >= RARER
 
 
 def test_the_verdict_is_told_with_its_threshold() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.images.exif import Position
+from solar.matching.match import inliers_needed
 from solar.ranking.verify import VerifySettings
 from solar.storage.conditions import Condition
 from solar.storage.geo import Area, distances, in_space, on_ground
@@ -27,8 +28,8 @@ TOGETHER = 250.0
 LEAST_RADIUS = 100.0
 """Metres: satellites and the distance to what a photo shows allow for no less."""
 
-# Of 1,000 keypoints. Photos of different places rarely share more than a dozen.
-_COUNTS, _ONE, _TWO = 10, 30, 15
+_TWO = inliers_needed("numbers", wrong=1e-6)
+_ONE = 2 * _TWO  # of a photo that no other confirms
 _ANYWHERE = Condition("near", "=", Area(0.0, 0.0, 2.1e7))  # known positions, wherever they are
 
 
@@ -72,7 +73,7 @@ def find_location(index: Searchable, query: Any, settings: SearchSettings) -> Lo
     settings = replace(settings, k=verify.top, verify=verify, where=[_ANYWHERE])
     *_, last = index.stages(query, settings)
     hits = last.hits
-    matching = [hit for hit in hits if (hit.inliers or 0) >= _COUNTS]
+    matching = [hit for hit in hits if hit.same_scene]
     known = index.engine.find([hit.path for hit in matching])
     witnesses = [
         Witness(hit.path, position, hit.inliers or 0, hit.absolute)

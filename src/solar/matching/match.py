@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -328,13 +329,25 @@ At most one in 1,000 pairs of photos of different places should reach these numb
 Those of a fundamental matrix and of dense features, whose larger errors make chance matches more
 frequent, are cautious choices."""
 
+RARER = 3.5
+"""With each inlier more, photos of different places are this many times rarer, by the same
+measurement: 3.5 to 13 times with ORB, 6 to 25 with RootSIFT."""
 
-def scene_threshold(features: LocalFeatures, geometry: str) -> int:
-    """The number of inliers in `SAME_SCENE` for these features."""
-    if features.dense:
-        return SAME_SCENE["dense", geometry]
+
+def inliers_needed(kind: Kind, geometry: str = "homography", wrong: float = 1e-3) -> int:
+    """Inliers that at most the share `wrong` of pairs of different places reaches by chance.
+
+    A thousandth will do for the results of a search; whoever compares all pairs of a collection
+    wants less.
+    """
+    return SAME_SCENE[kind, geometry] + math.ceil(max(math.log(1e-3 / wrong, RARER), 0))
+
+
+def scene_threshold(features: LocalFeatures, geometry: str, wrong: float = 1e-3) -> int:
+    """`inliers_needed` with these features."""
     binary = features.descriptors.dtype == np.uint8
-    return SAME_SCENE["bits" if binary else "numbers", geometry]
+    kind: Kind = "dense" if features.dense else "bits" if binary else "numbers"
+    return inliers_needed(kind, geometry, wrong)
 
 
 def verdict(inliers: int, threshold: int) -> str:

@@ -27,7 +27,7 @@ from solar.images import load
 from solar.images.exif import exif_facts, orientation_of, turned
 from solar.images.readable import Source, opened
 from solar.local.features import LocalFeatures
-from solar.matching.match import estimate, mutual_matches
+from solar.matching.match import estimate, mutual_matches, scene_threshold
 from solar.near_duplicates.axis_mapping import fit_axes
 from solar.near_duplicates.evidence import FileTraces, Verdict, detail_verdict, whole_verdict
 from solar.near_duplicates.exposure import fit
@@ -43,7 +43,8 @@ SETTINGS = VerifySettings(keypoints=500, size=512)
 _SIDE = 384  # of pictures that are compared
 _KEPT = 128  # pictures in memory: some tens of MB
 _COPY_ERROR, _PLACE_ERROR = 2.0, 4.0  # pixels
-_COPY_POINTS, _PLACE_POINTS = 8, 15
+_COPY_POINTS = 8  # of two axes, which chance fits less often than a homography
+_WRONG = 1e-6  # of pairs of different places: a collection has many pairs
 _STILL = 0.25  # how far a corner moves at most between them, as a share of the side
 _OVERLAP = 0.6
 
@@ -258,7 +259,7 @@ def _same_place(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
     x, y = _matched(a.features, b.features, False)
     matrix, inliers = estimate(x, y, "homography", _PLACE_ERROR, iterations=1000)
     count = int(inliers.sum())
-    if matrix is None or count < _PLACE_POINTS:
+    if matrix is None or count < scene_threshold(a.features, "homography", _WRONG):
         return None
     mapping = _relative(matrix, a.features, b.features)
     back = np.linalg.pinv(mapping).astype(np.float64)

@@ -16,10 +16,11 @@ from solar.datasets.labelled.sources import (
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.images import Photos, load
+from solar.matching.match import inliers_needed
 
-LEAST = 12
-"""Points that must agree. Of 48 pairs of one label with 12 to 25 that were looked at 47 show the
-same place, of 24 with 8 only 21; photos of different landmarks were never seen to reach 9."""
+LEAST = inliers_needed("numbers", wrong=1 / 40_000)
+"""Points that must agree, 12. Of 48 pairs of one label with 12 to 25 that were looked at 47 show
+the same place, of 24 with 8 only 21; photos of different landmarks were never seen to reach 9."""
 
 
 @dataclass(frozen=True)

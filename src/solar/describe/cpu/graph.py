@@ -100,9 +100,7 @@ def open_graph(
     Returns:
         The graph, and why none works if it is None.
     """
-    scales_digest = hashlib.sha256(repr([float(scale) for scale in scales]).encode()).hexdigest()
-    file = graph_folder() / f"{network.fingerprint[:20]}-{scales_digest[:10]}.xml"
-    threads = cores()
+    file, threads = graph_file(network, scales), cores()
     reason = "OpenVINO is not installed"
     if importlib.util.find_spec("openvino") is None:
         return None, reason
@@ -133,6 +131,12 @@ def open_graph(
                 continue
             return GraphNet(name, compiled, jobs), ""
     return None, reason
+
+
+def graph_file(network: Network, scales: Sequence[float]) -> Path:
+    """Where the graph of a network is kept."""
+    digest = hashlib.sha256(repr([float(scale) for scale in scales]).encode()).hexdigest()
+    return graph_folder() / f"{network.fingerprint[:20]}-{digest[:10]}.xml"
 
 
 def can_be_graph(network: Network) -> str:

@@ -10,8 +10,8 @@ than `--since`. So the same command goes on after an interruption. What cannot b
 said, with the reason: no GPU, other programs that would disturb a timing, or files that the command
 names in braces and `--where NAME=PATH` does not. At the end the pages take the new figures.
 
-DIR (or SOLAR_DATA) holds landmarks/, buildings/, affine/, scenes/, revisited/ and teacher/; FOLDER
-is kept for descriptors.
+DIR (or SOLAR_DATA) holds landmarks/, buildings/, affine/, scenes/ and revisited/; FOLDER is kept
+for descriptors.
 """
 
 import argparse
@@ -108,22 +108,22 @@ box_layer
     box_layer.py student={student} --data {data} --photos {photos} --out {work}/layers --json
         {result}
 # ranking
-ranking-landmarks, of solar-r18
+ranking-landmarks, of solar-lite0
     ranking.py --data {data} --photos landmarks --queries 240 --cache {work} --json {result}
-ranking-buildings, of solar-r18
+ranking-buildings, of solar-lite0
     ranking.py --data {data} --photos buildings --queries 240 --cache {work} --json {result}
-ranking-mixed, of solar-r18
+ranking-mixed, of solar-lite0
     ranking.py --data {data} --photos mixed --queries 240 --cache {work} --json {result}
 calibration-solar-lite0, of solar-lite0
     calibrate.py --photos {collections} --cache {work}/calibration --model solar-lite0 --queries
         40 --write --json {result} --picture docs/reliability.svg
-feedback-landmarks, of solar-r18
-    feedback.py --data {data} --photos landmarks --cache {work}/solar-r18-landmarks.npy --json
+feedback-landmarks, of solar-lite0
+    feedback.py --data {data} --photos landmarks --cache {work}/solar-lite0-landmarks.npy --json
         {result}
-feedback-buildings, of solar-r18
-    feedback.py --data {data} --photos buildings --cache {work}/solar-r18-buildings.npy --json
+feedback-buildings, of solar-lite0
+    feedback.py --data {data} --photos buildings --cache {work}/solar-lite0-buildings.npy --json
         {result}
-locate-buildings, of solar-r18
+locate-buildings, of solar-lite0
     locate.py --data {data} --queries 400 --cache {work}/locate --json {result}
 adapt, of solar-r18
     adapt.py --data {data} --model solar-r18 --cache {work}/adapt --json {result}
@@ -150,11 +150,11 @@ patch_training, gpu
 patch_places, gpu
     patch_training.py --sequences {data}/affine --out {result} --photos {landmarks} --steps 2500
 # groups, duplicates, pairs
-groups-landmarks, of solar-r18
-    groups.py --photos {data}/landmarks/val-0.tar --folder {work}/groups --backend openvino-int8
+groups-landmarks, of solar-lite0
+    groups.py --photos {data}/landmarks/val-0.tar --folder {work}/groups
         --json {result}
-groups-buildings, of solar-r18
-    groups.py --photos {data}/buildings/val-0.tar --folder {work}/groups --backend openvino-int8
+groups-buildings, of solar-lite0
+    groups.py --photos {data}/buildings/val-0.tar --folder {work}/groups
         --json {result}
 duplicates_edits, of solar-r18
     duplicates.py edits --photos {coco} --folder {work}/edits --backend openvino-int8 --hash

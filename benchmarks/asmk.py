@@ -1,7 +1,6 @@
 """What aggregated local features (ASMK*) find and cost, beside one global vector a photo.
 
     python benchmarks/asmk.py --data DIR --local rootsift --local solar-local-345 --model solar-r101
-    python benchmarks/asmk.py --data DIR --teacher DIR/teacher/mobilenetv2_imagenet.ts --photos 300
 
 DIR (or SOLAR_DATA) holds landmarks/val-0.tar, buildings/val-0.tar, landmarks/distractors-0.tar, and
 landmarks/train-*.tar, from which visual words are learnt. All photos are in one index. Every photo
@@ -73,7 +72,7 @@ def main() -> None:
             local_row(photos, galleries, learning, local, options)
             for local in options.local or ["rootsift"]
         ]
-        if options.model or options.teacher:
+        if options.model:
             measured.append(global_row(photos, galleries, options))
     except SolarError as error:
         raise SystemExit(f"asmk.py: {error}") from error
@@ -101,9 +100,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--local", action="append", help="describes keypoints; may be repeated")
     parser.add_argument("--keypoints", type=int, default=KEYPOINTS)
     parser.add_argument("--features", type=Path, help="keep local features here (not timed then)")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--model", help="also one vector a photo, by this model")
-    which.add_argument("--teacher", type=Path, help="the same by TorchScript to a feature map")
+    parser.add_argument("--model", help="also one vector a photo, by this model")
     return parsed(parser)
 
 
@@ -164,7 +161,7 @@ def local_row(
 def global_row(photos: Photos, galleries: Galleries, options: argparse.Namespace) -> Measured:
     """One vector a photo, compared with all others."""
     start = time.perf_counter()
-    vectors = descriptors(photos, options.model, options.teacher, None)
+    vectors = descriptors(photos, options.model, None)
     describing = time.perf_counter() - start
 
     def search(number: int) -> list[str]:
@@ -174,7 +171,7 @@ def global_row(photos: Photos, galleries: Galleries, options: argparse.Namespace
     scores, precisions = evaluated(photos, galleries, search)
     row = _shown(
         {
-            "method": f"global {options.model or options.teacher.name}",
+            "method": f"global {options.model}",
             **scores,
             "bytes_a_photo": vectors.shape[1] * 4,
             "seconds_a_photo": describing / len(photos),

@@ -64,7 +64,7 @@ def main() -> None:
     """Describe the photos or load their descriptors, judge, search again, print a table."""
     parser = photo_options(__doc__)
     parser.add_argument("--photos", choices=list(SHARDS), default="landmarks")
-    parser.add_argument("--model", default="solar-r18", help="a model's file or name")
+    parser.add_argument("--model", default="solar-lite0", help="a model's file or name")
     parser.add_argument("--choose", action="store_true", help="try weights")
     parser.add_argument("--cache", type=Path, help="keep descriptors in this .npy")
     options = parsed(parser)
@@ -74,7 +74,7 @@ def main() -> None:
             photos = photos.select(range(0, len(photos), EVERY))
         others = find_photos(options.data / "landmarks/distractors-0.tar")
         both = Photos((*photos.names, *others.names), (*photos.places, *others.places))
-        vectors = descriptors(both, options.model, None, options.cache)
+        vectors = descriptors(both, options.model, options.cache)
     except SolarError as error:
         parser.error(str(error))
     labels = np.array([name.split("/")[1] for name in photos.names] + [""] * len(others))

@@ -7,7 +7,7 @@ of one label should be in one group, two of different labels in none. `solar.gro
 beside the connected components of the same verified pairs, and beside those of all pairs whose
 descriptors are similar enough, at the threshold that suits these very photos best.
 
-Descriptors are made with `--size` pixels at one scale, in an index that another run goes on with.
+The photos are described as by default, in an index that another run goes on with.
 """
 
 import argparse
@@ -39,8 +39,6 @@ def main() -> None:
     )
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True, help="where to work")
-    parser.add_argument("--size", type=int, default=256)
-    parser.add_argument("--backend", default="torch")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -75,9 +73,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _index(options: argparse.Namespace) -> Index:
-    place = options.folder / f"{options.photos.stem}.solar"
-    how = {"size": options.size, "scales": (1.0,), "backend": options.backend}
-    return fill(place, find_photos(options.photos), **how)
+    return fill(options.folder / f"{options.photos.parent.name}.solar", find_photos(options.photos))
 
 
 def agreement(groups: Sequence[Sequence[int]], labels: Sequence[str]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def main() -> None:
     try:
         photos = find_photos([options.data / shard for shard in shards("buildings")])
         cache = options.cache and options.cache / f"{options.model}-buildings.npy"
-        vectors = descriptors(photos, options.model, None, cache)
+        vectors = descriptors(photos, options.model, cache)
     except SolarError as error:
         raise SystemExit(f"locate.py: {error}") from error
     labels = dict(zip(photos.names, labels_of(photos), strict=True))
@@ -83,7 +83,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
-    parser.add_argument("--model", default="solar-r18", help="a model's name")
+    parser.add_argument("--model", default="solar-lite0", help="a model's name")
     parser.add_argument("--cache", type=Path, help="keep descriptors and local features here")
     parser.add_argument("--queries", type=int, help="so many, spread evenly; default: all")
     parser.add_argument("--json", type=Path, help="also write the results here")

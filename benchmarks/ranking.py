@@ -90,7 +90,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = photo_options(__doc__)
     parser.add_argument("--photos", choices=("landmarks", "buildings", "mixed"), default="mixed")
-    parser.add_argument("--model", default="solar-r18", help="a model's name")
+    parser.add_argument("--model", default="solar-lite0", help="a model's name")
     parser.add_argument("--cache", type=Path, help="keep descriptors and local features here")
     parser.add_argument("--queries", type=int, help="so many, spread evenly; default: all")
     return parsed(parser)
@@ -103,7 +103,7 @@ def collection(options: argparse.Namespace) -> tuple[Photos, NDArray[np.str_], V
     for name, step in zip(names, (10, 3) if len(names) > 1 else (1,), strict=True):
         photos = find_photos([options.data / shard for shard in shards(name)])
         cache = options.cache and options.cache / f"{options.model}-{name}.npy"
-        rows = zip(labels_of(photos), descriptors(photos, options.model, None, cache), strict=True)
+        rows = zip(labels_of(photos), descriptors(photos, options.model, cache), strict=True)
         every = dict(zip(photos.names, rows, strict=True))
         places = [photo for photo, (label, _) in every.items() if label]
         known |= {photo: every[photo] for photo in places[::step]}

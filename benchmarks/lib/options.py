@@ -34,7 +34,6 @@ _PLACES = {
     "--weights": "FOLDER",
     "--out": "FILE",
     "--json": "FILE",
-    "--teacher": "TEACHER",
     "--cache": "CACHE",
     "--photos": "FOLDER",
     "--before": "OTHER/src",

@@ -1,24 +1,19 @@
 """Photos of places and distractors that benchmarks search, and their descriptors."""
 
-import os
+import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from solar.arrays import Vectors
 from solar.errors import SolarError
-from solar.images import load
 from solar.images.sources import Photos
 from solar.index import Index
+from solar.index.build import fill
 from solar.storage.types import DescriptorSpec
 
 SIZE = 384  # of photos for a model, as on the model cards
-TEACHER_SIZE = 224
 
 
 def shards(places: str) -> tuple[str, ...]:
@@ -37,20 +32,20 @@ def labels_of(photos: Photos) -> list[str]:
     return [part[1] if part[0] in ("val", "train") else "" for part in parts]
 
 
-def descriptors(
-    photos: Photos, model: str | None, teacher: Path | None, cache: Path | None
-) -> Vectors:
+def descriptors(photos: Photos, model: str, cache: Path | None) -> Vectors:
     """Unit rows (n, d), from the cache where it has them."""
     if cache and cache.exists():
         kept: Vectors = np.load(cache, allow_pickle=False)
         if len(kept) != len(photos):
             raise SolarError(f"{cache} holds {len(kept)} descriptors for {len(photos)} photos.")
         return kept
-    describe = _taught(teacher) if teacher else _modelled(str(model))
     start = time.perf_counter()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # set OMP_NUM_THREADS=1: a photo a core
-        rows = pool.map(lambda row: describe(photos.read(row)), range(len(photos)))
-        vectors = np.concatenate(list(rows))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        fill(Path(folder, "i.solar"), photos, model=model, size=SIZE) as index,
+    ):
+        rows = dict(zip(index.paths, np.asarray(index.vectors), strict=True))
+    vectors = np.stack([rows[name] for name in photos.names])
     print(f"described {len(photos)} photos in {time.perf_counter() - start:.0f} s", flush=True)
     if cache:
         np.save(cache, vectors)
@@ -75,34 +70,3 @@ def searchable(
         features.mkdir(parents=True, exist_ok=True)
         (folder / "i.solar" / "local").symlink_to(features.resolve())
     return index
-
-
-def _modelled(name: str) -> Callable[[Path | bytes], Vectors]:
-    from solar.models import retrieval_model
-
-    return partial(retrieval_model(name).describe, size=SIZE)
-
-
-def _taught(path: Path) -> Callable[[Path | bytes], Vectors]:
-    """GeM (p = 3) of the teacher's map, at one scale."""
-    import torch
-
-    from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD
-    from solar.nn import GeM
-
-    if not path.is_file():
-        raise SolarError(f"There is no file {path}.")
-    network: Any = torch.jit.load(path).eval()  # type: ignore[no-untyped-call]
-    pool, mean, std = GeM(), torch.tensor(IMAGENET_MEAN), torch.tensor(IMAGENET_STD)
-
-    def describe(photo: Path | bytes) -> Vectors:
-        pixels = torch.from_numpy(load(photo, TEACHER_SIZE).pixels)
-        x = ((pixels / 255 - mean) / std).permute(2, 0, 1)[None]
-        if (short := min(x.shape[2:])) < 64:  # panoramas, too narrow for the teacher's last layers
-            x = torch.nn.functional.interpolate(x, scale_factor=64 / short, mode="bilinear")
-        with torch.inference_mode():
-            pooled = pool(network(x))
-            vector: Vectors = torch.nn.functional.normalize(pooled).numpy()
-        return vector
-
-    return describe

@@ -101,6 +101,8 @@ scales_time, of solar-lite0, quiet
         --every 110 --backends torch openvino openvino-bf16 --json {result}
 precision, of solar-r18
     precision.py --data {data} --size 320 --json {result}
+precision-solar-lite0, of solar-lite0
+    precision.py --data {data} --model solar-lite0 --size 512 --json {result}
 box_layer-lite0
     box_layer.py solar-lite0={lite_student} --data {data} --photos {photos}
         --out {work}/layers-lite0 --json {result}
@@ -188,12 +190,16 @@ decode_cosine, of solar-r18
 decode_gpu, gpu
     decode_gpu.py --rounds 2 --share 2 --json {result}
 describe_cpu, quiet
-    describe_cpu.py --photos {data}/scenes --rounds 5 --json {result}
-describe_cpu-solar-r18, quiet
-    describe_cpu.py --model solar-r18 --photos {photos} --size 512x384 --rounds 7 --check 24
-        --json {result}
+    describe_cpu.py --photos {data}/scenes --rounds 3 --json {result}
+describe_cpu-solar-lite0, quiet
+    describe_cpu.py --model solar-lite0 --photos {photos} --size 512x384 --scales 1 1.68 --rounds 15
+        --check 24 --json {result}
 first_answer, quiet
     first_answer.py --photos {photos} --before {before} --json {result}
+first_answer-large, quiet
+    first_answer.py --photos {large} --before {before} --json {result}
+page, quiet
+    page.py --photos {photos} --before {before} --json {result}
 index_bytes
     index_bytes.py --json {result}
 index_bytes_written

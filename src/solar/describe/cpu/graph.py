@@ -4,7 +4,7 @@ Normalising, the scales and their average are part of the graph. It is made from
 which takes seconds and torch, tried out in a child process (`solar.describe.cpu.trial`), and kept
 in the cache folder. From then on nothing here imports torch.
 
-In bf16 on an AMD EPYC the cosine to float32 is 0.9998 and more (docs/performance.md).
+What bf16 changes is in docs/performance.md.
 """
 
 from __future__ import annotations

@@ -143,7 +143,8 @@ def _recoloured(a: Image.Image, b: Image.Image) -> bool:
 def is_frame(photo: Image.Image, inside: Region) -> bool:
     """Whether the rest of a photo around a region is a frame, and not more of the picture.
 
-    A frame is mostly smooth, and its border with the picture is an edge.
+    A frame is mostly smooth, and its border with the picture is an edge: pixels change there, and
+    not as much beside it, as where a picture goes on.
     """
     grey = np.asarray(photo.convert("L"), np.float32)
     left, top = (round(max(edge, 0.0)) for edge in inside[:2])
@@ -158,11 +159,15 @@ def is_frame(photo: Image.Image, inside: Region) -> bool:
     around[max(top - 2, 0) : bottom + 2, max(left - 2, 0) : right + 2] = False
     if not around.any():
         return True
-    edges = []
-    for line, turned in ((left, False), (right, False), (top, True), (bottom, True)):
-        lines = grey if turned else grey.T
-        near, far = (top, bottom) if not turned else (left, right)
+    across, beyond = [0.0], [0.0]  # how far pixels change over the edge, and as far outside it
+    for line, out, turned in ((left, -1, 1), (right, 1, 1), (top, -1, 0), (bottom, 1, 0)):
+        lines = grey.T if turned else grey
+        near, far = (top, bottom) if turned else (left, right)
         if 3 <= line < len(lines) - 3:
-            edges.append(np.abs(lines[line - 3, near:far] - lines[line + 2, near:far]).mean())
+            at = (line - (out > 0)) + out * np.array([-2, 3, 8])  # inside, outside, further out
+            one, two, three = lines[at.clip(0, len(lines) - 1), near:far]
+            across.append(float(np.abs(one - two).mean()))
+            beyond.append(float(np.abs(two - three).mean()))
     smooth = float((steps[around] < 6).mean())
-    return smooth > 0.8 and float(np.mean(edges or [0.0])) > 12
+    edge = sum(across) > 12 * max(len(across) - 1, 1) and sum(beyond) < sum(across) / 3
+    return smooth > 0.8 and edge

@@ -1,0 +1,23 @@
+"""What lies around a picture: a frame, or more of the picture."""
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+from support.warped import toy_photo
+
+from solar.near_duplicates.pixel_compare import Region, is_frame
+
+
+@pytest.mark.parametrize("colour", ["black", "white", "#774411"])
+def test_a_border_is_a_frame(colour: str) -> None:
+    photo = ImageOps.expand(Image.fromarray(toy_photo(0, (160, 120))), 12, colour)
+    assert is_frame(photo, Region(12, 12, 172, 132))
+
+
+@pytest.mark.parametrize("sky", [0, 255])
+def test_the_sky_around_a_tower_is_no_frame(sky: int) -> None:
+    pixels = np.full((240, 320, 3), sky, np.uint8)
+    bricks = np.random.default_rng(0).integers(0, 256, (60, 20)).repeat(3, 0).repeat(3, 1)
+    pixels[60:, 130:190] = bricks[:, :, None]
+    # Smooth as a frame, and where the picture is cut, pixels change: but they do below, too.
+    assert not is_frame(Image.fromarray(pixels), Region(0, 0, 320, 200))

@@ -108,8 +108,7 @@ class Rows:
             if self._order is not None:
                 return self.select(np.arange(first, last))
             return Rows([part for _, part in self.pieces(first, last)], self.shape[1])
-        chosen = np.asarray(rows)
-        wanted = np.arange(len(self))[chosen if chosen.size else chosen.astype(np.int64)]
+        wanted = self._numbers(np.asarray(rows))
         if self._order is not None:
             wanted = self._order[wanted]
         if len(self.parts) == 1:
@@ -122,6 +121,18 @@ class Rows:
             mine = places[ends[number] : ends[number + 1]]
             out[mine] = self.parts[number][wanted[mine] - self.starts[number]]
         return out
+
+    def _numbers(self, rows: npt.NDArray[Any]) -> RowNumbers:
+        """Numbers of rows, counted from the end where they are negative, or a mask as numbers."""
+        if rows.dtype == bool:
+            if rows.shape != (len(self),):
+                raise IndexError(f"a mask of {rows.shape} for {len(self)} rows")
+            return np.flatnonzero(rows)
+        numbers = rows.astype(np.int64, copy=False)
+        first, last = (numbers.min(), numbers.max()) if numbers.size else (0, -1)
+        if first < -len(self) or last >= len(self):
+            raise IndexError(f"row {first if last < len(self) else last} of {len(self)}")
+        return numbers if first >= 0 else np.where(numbers < 0, numbers + len(self), numbers)
 
     def select(self, rows: RowNumbers) -> Rows:
         """Some of the rows, in this order; nothing is copied."""

@@ -48,6 +48,7 @@ class ServerPhoto(TypedDict):
     position: list[float] | None
     camera: str | None
     tags: list[str]
+    fields: dict[str, str | int | float | bool]
     thumbnail: str
     photo: str
 
@@ -330,7 +331,7 @@ def _hit(found: dict[str, Any]) -> Hit:
     from solar.storage.types import Hit, Photo
 
     position = found["position"] and tuple(found["position"])
-    facts = {name: found[name] for name in ("width", "height", "taken", "camera")}
+    facts = {name: found[name] for name in ("width", "height", "taken", "camera", "fields")}
     photo = Photo(found["name"], tags=tuple(found["tags"]), position=position, **facts)
     judged = {name: found[name] for name in ("inliers", "probability", "threshold")}
     return Hit(found["name"], found["score"], photo=photo, id=found["id"], **judged)

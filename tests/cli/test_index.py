@@ -1,3 +1,4 @@
+import csv
 import json
 import re
 import subprocess
@@ -45,7 +46,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             exif.get_ifd(0x8769)[0x9003] = f"201{identity}:01:01 12:00:00"
             photo = toy.landmark(identity, view)
             photo.save(home / "photos" / f"{identity}" / f"{view}.jpg", exif=exif)
-    (home / "tags.jsonl").write_text('{"path": "2/0.jpg", "tags": ["night"]}\n')
+    (home / "tags.jsonl").write_text('{"path": "2/0.jpg", "tags": ["night"], "floor": 3}\n')
     done = solar(
         *("index", "build", home / "photos", "-o", home / "photos.solar"),
         *("--model", home / "model.safetensors", "--metadata", home / "tags.jsonl"),
@@ -97,8 +98,22 @@ def test_search_with_conditions(home: Path) -> None:
     index = home / "photos.solar"
     assert found(index, "1/0.jpg", "--where", "tag=night") == ["2/0.jpg"]
     assert set(found(index, "1/0.jpg", "--where", "path=2/")) == {"2/0.jpg", "2/1.jpg"}
+    assert found(index, "1/0.jpg", "--where", "floor>=3") == ["2/0.jpg"]
     between = found(index, "1/0.jpg", "--after", "2011", "--before", "2012", "--include-self")
     assert set(between) == {"1/0.jpg", "1/1.jpg"}
+
+
+def test_own_fields_are_told_of_hits_and_of_the_index(home: Path, tmp_path: Path) -> None:
+    index, table = home / "photos.solar", tmp_path / "hits.csv"
+    search = ("search", index, "2/1.jpg", "--no-rerank")
+    hits = json.loads(solar(*search, "--json").stdout)
+    told = {hit["path"]: (hit["tags"], hit["fields"]) for hit in hits}
+    assert told.pop("2/0.jpg") == (["night"], {"floor": 3})
+    assert set(map(str, told.values())) == {"([], {})"}
+    solar(*search, "--csv", table)
+    with table.open(newline="") as file:
+        assert {row["path"]: row["floor"] for row in csv.DictReader(file)}["2/0.jpg"] == "3"
+    assert json.loads(solar("index", "info", index, "--json").stdout)["fields"] == ["floor"]
 
 
 def test_a_search_that_finds_nothing_says_so(home: Path) -> None:
@@ -188,7 +203,8 @@ def test_mistakes_are_one_sentence(home: Path, tmp_path: Path) -> None:
     told = refused("search", index, folder)
     assert told == f"solar: {folder} is a folder: name a photo in it.\n"
     assert "--json cannot be" in refused("search", index, "1/0.jpg", "--json", "--csv", "a.csv")
-    assert "is not understood" in refused("search", index, "1/0.jpg", "--where", "colour=red")
+    assert "is not understood" in refused("search", index, "1/0.jpg", "--where", "floor=")
+    assert re.search("'flor'.* floor,", refused("search", index, "1/0.jpg", "--where", "flor=3"))
     assert "sideways" in refused("search", index, "1/0.jpg", "--rerank", "sideways")
     unknown = refused("search", index, "1/0.jpg", "--rerank", "alpha,sideways")
     assert "'sideways': choose from average, alpha" in unknown

@@ -180,7 +180,10 @@ def test_photos_are_not_added_to_an_index_that_names_no_model(photos: Path, tmp_
 
 @pytest.mark.parametrize(
     "line",
-    ["no json", "[]", '{"tags": []}', '{"path": "a", "taken": "soon"}', '{"path": "a", "tags": 3}'],
+    [
+        *("no json", "[]", '{"tags": []}', '{"path": "a", "taken": "soon"}'),
+        *('{"path": "a", "tags": 3}', '{"path": "a", "color": ["red"]}', '{"path": "a", "tag": 1}'),
+    ],
 )
 def test_metadata_that_is_something_else_names_its_line(tmp_path: Path, line: str) -> None:
     file = tmp_path / "tags.jsonl"

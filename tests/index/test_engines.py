@@ -34,6 +34,16 @@ ODD = [
     "日本🙂é.jpg",
     "{a} or 1",
 ]
+ODD_FIELD = "日本é {a} or 1~/%'*.$:x"
+FIELDS = [
+    {"color": "red", "floor": 3, "indoor": True},
+    {"color": "3", "floor": 0.1 + 0.2},
+    {"color": 3, "floor": "3", "indoor": "true"},
+    {"floor": True, "indoor": 1},
+    {"floor": -1e300, "color": "true", "2 words": "a b"},
+    {"floor": 2**53, "color": False},
+    {},
+]
 PHOTOS = [
     Photo(
         f"{'rome' if row % 3 else 'a*[b'}/{row}.jpg",
@@ -42,9 +52,10 @@ PHOTOS = [
         tags=("night",) * (row % 2) + ("river",) * (row % 5 == 0),
         taken=None if row % 7 == 0 else f"20{row % 20:02}-07-14T18:30:00",
         stamp=Stamp(row, 1_700_000_000_123_456_789 + row, f"{row:064x}") if row % 4 else None,
+        fields=FIELDS[row % len(FIELDS)],
     )
     for row in range(193)
-] + [Photo(name, tags=(name,)) for name in ODD]
+] + [Photo(name, tags=(name,), fields={"odd": name, ODD_FIELD: 1}) for name in ODD]
 VECTORS = unit(0, len(PHOTOS))
 
 
@@ -128,6 +139,23 @@ def matching(*where: Condition) -> dict[str, np.ndarray]:
         ["taken>=2010"],
         ["taken<2003-07-14T18:30:00"],
         ["tag=river", "path=rome/", "taken>=2005", "taken<2015", "width<100"],
+        ["color=red"],
+        ["color=3"],
+        ["color=blue"],
+        ["floor=3"],
+        ["floor=3.0", "width<100"],
+        ["floor=true"],
+        ["floor=1"],
+        ["indoor=true"],
+        ["indoor=1"],
+        ["floor=0.30000000000000004"],
+        ["floor=-1e300"],
+        ["floor>=3"],
+        ["floor>=0.3", "floor<3.5", "tag=night"],
+        ["floor<1"],
+        ["color<99"],
+        ["color=false", f"floor={2**53}"],
+        ["2 words=a b"],
     ],
 )
 def test_conditions_give_the_true_best_among_the_matching(filled: Index, where: list[str]) -> None:
@@ -143,6 +171,23 @@ def test_odd_texts_in_conditions_mean_themselves(filled: Index, field: str) -> N
         condition = Condition(field, "=", text)
         expected = oracle(matching(condition), query, 20)
         assert_same(filled.search(query, 20, where=[condition]), expected)
+
+
+def test_odd_texts_of_own_fields_mean_themselves(filled: Index) -> None:
+    query = unit(1, 1)[0]
+    for condition in [*(Condition("odd", "=", text) for text in ODD), Condition(ODD_FIELD, "=", 1)]:
+        expected = oracle(matching(condition), query, 20)
+        assert expected
+        assert_same(filled.search(query, 20, where=[condition]), expected)
+
+
+@pytest.mark.parametrize("where", ["colour=red", "Color=red", "floors>=3", "color.red=1"])
+def test_a_field_that_no_photo_has_is_refused(filled: Index, where: str) -> None:
+    known = ["2 words", "color", "floor", "indoor", "odd", ODD_FIELD]
+    assert filled.engine.field_names() == sorted(known)
+    for search in (filled.search, lambda *args, **how: filled.search_vectors(args[:1], **how)):
+        with pytest.raises(SolarError, match=f"'{re.split('[=>]', where)[0]}'.* color, floor"):
+            search(unit(1, 1)[0], where=where)
 
 
 def test_all_that_is_known_of_a_photo_comes_back(filled: Index) -> None:

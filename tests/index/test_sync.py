@@ -110,7 +110,7 @@ class Home:
 
     def tag(self, name: str, *tags: str) -> None:
         extra = self.index.with_name("tags.jsonl")
-        extra.write_text(json.dumps({"path": name, "tags": tags}) + "\n")
+        extra.write_text(json.dumps({"path": name, "tags": tags, "color": tags[0]}) + "\n")
         file = self.photos / name
         add([file], self.index, metadata=extra).index.close()
 
@@ -200,8 +200,9 @@ def test_everything_at_once(home: Home) -> None:
         }
     with home.open() as index:
         assert names(index) == {"1.jpg", "2.jpg", "5.jpg", "deep/renamed.jpg"}
-        assert index.photo("2.jpg").tags == ("night",)
-        assert index.photo("deep/renamed.jpg").tags == ("rome",)
+        for name, tag in (("2.jpg", "night"), ("deep/renamed.jpg", "rome")):
+            told = index.photo(name)
+            assert (told.tags, told.fields) == ((tag,), {"color": tag})
 
 
 def test_a_dry_run_changes_nothing(home: Home) -> None:

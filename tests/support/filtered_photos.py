@@ -13,7 +13,7 @@ from solar.models import RetrievalConfig, RetrievalNet, save
 LANDMARKS, VIEWS, PHONE = 3, 3, 2
 PHOTOS = LANDMARKS * VIEWS + PHONE
 NIGHT = "landmark-001/view-000.jpg"
-"""The only photo with the tag `night`, and with a place."""
+"""The only photo with the tag `night`, with a place, and with own fields."""
 
 
 def taken(landmark: int, view: int) -> str:
@@ -34,6 +34,7 @@ def write_filtered(home: Path) -> Path:
     for fact in facts:
         if fact["path"] == NIGHT:
             fact |= {"tags": ["night", "long exposure"], "position": [48.8582, 2.2945]}
+            fact |= {"color": "red", "floor": 3, "indoor": False}
     (home / "facts.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in facts))
     torch.manual_seed(0)
     config = RetrievalConfig("resnet18", attention={4: 4, 5: 2}, size=96, scales=(1.0,))

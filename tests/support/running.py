@@ -72,7 +72,7 @@ def solar(
 
 HIT_FIELDS = {
     *("path", "absolute", "score", "probability", "taken", "position", "camera"),
-    *("inliers", "threshold", "same_scene"),
+    *("inliers", "threshold", "same_scene", "tags", "fields"),
 }
 """What a hit has where a command prints it as JSON."""
 

@@ -85,6 +85,19 @@ def test_a_search_is_narrowed_sorted_exported_saved_and_thinned_out(
     tab_to(page, "Remove the filter: width>1")
     keys.press("Enter")
     count(page, VIEWS)
+    tab_to(page, "Condition")
+    assert page.get_by_text("own fields: color, floor, indoor").count() == 1
+    keys.type("color=red")
+    keys.press("Enter")
+    count(page, 1)
+    page.locator(".card a").first.click()
+    facts = page.locator(".viewer-facts")
+    facts.wait_for()
+    assert all(told in facts.inner_text() for told in ("color\nred", "floor\n3", "indoor\nfalse"))
+    keys.press("Escape")
+    tab_to(page, "Remove the filter: color=red")
+    keys.press("Enter")
+    count(page, VIEWS)
 
     # Another order
     tab_to(page, "Sort")

@@ -1,5 +1,6 @@
 """Filters, orders, facets and removal in the web API."""
 
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -51,6 +52,8 @@ def own(open_app: Open, filtered: Path, tmp_path: Path) -> tuple[TestClient, Pat
         ["near=48.858,2.294,500m"],
         ["width>=1000"],
         ["tag=long exposure", "width<1000"],
+        ["color=red", "floor>=3"],
+        ["indoor=true"],
     ],
 )
 def test_conditions_are_those_of_the_index(
@@ -83,7 +86,7 @@ def test_a_root_with_and_without_a_name(shop: TestClient) -> None:
     assert [one["name"] for one in listed["photos"]] == ["phone//view-001.jpg"]
 
 
-@pytest.mark.parametrize("wrong", ["tag>night", "taken>=soon", "near=here", "size=3", ""])
+@pytest.mark.parametrize("wrong", ["tag>night", "taken>=soon", "near=here", "score=3", ""])
 def test_what_is_not_understood_is_told_as_on_the_command_line(
     shop: TestClient, wrong: str
 ) -> None:
@@ -95,6 +98,16 @@ def test_what_is_not_understood_is_told_as_on_the_command_line(
         shop.get("/api/v1/photos", params={"where": wrong}),
     ):
         assert (answer.status_code, answer.json()) == (422, {"error": str(told.value)})
+
+
+def test_a_field_that_no_photo_has_is_told(shop: TestClient) -> None:
+    asked = {"photo": "0", "filter": {"where": ["colour=red"]}}
+    for answer in (
+        shop.post("/api/v1/search", json=asked),
+        shop.get("/api/v1/photos", params={"where": "colour=red"}),
+    ):
+        assert answer.status_code == 422
+        assert re.search(r"'colour'.* color, floor, indoor\b", answer.json()["error"])
 
 
 def test_a_root_that_is_none_is_told(shop: TestClient) -> None:
@@ -165,6 +178,8 @@ def test_photos_are_listed_by_their_whole_names(shop: TestClient) -> None:
     page = shop.get("/api/v1/photos", params={"name": wanted}).json()
     assert [one["name"] for one in page["photos"]] == [wanted[0], wanted[2]]
     assert page["photos"][1]["tags"] == ["long exposure", "night"]
+    assert page["photos"][1]["fields"] == {"color": "red", "floor": 3, "indoor": False}
+    assert page["photos"][0]["fields"] == {}
 
 
 def test_facets_say_what_there_is(shop: TestClient) -> None:
@@ -181,6 +196,7 @@ def test_facets_say_what_there_is(shop: TestClient) -> None:
         ],
         "taken": ["2018-07-10T18:30:00", "2020-07-12T18:30:00"],
         "months": [{"name": f"{year}-07", "photos": 3} for year in (2018, 2019, 2020)],
+        "fields": ["color", "floor", "indoor"],
         "with_time": LANDMARKS * VIEWS,
         "with_position": 1,
     }

@@ -29,7 +29,8 @@ Sources = Annotated[
 Metadata = Annotated[
     Path | None,
     typer.Option(
-        help='JSON Lines file: {"path": …, "tags": [ … ], "taken": …, "position": [ … ]}.'
+        help='JSON Lines file: {"path": …, "tags": [ … ], "taken": …, "position": [ … ]}, and any '
+        'further fields of your own, such as "color": "red".'
     ),
 ]
 

@@ -89,7 +89,8 @@ def search(
         text: Search by text, such as "a red door", alone or together with a photo. Needs an index
             whose model understands text (CLIP, SigLIP).
         no_rerank: Rank by similarity alone.
-        where: Only photos with tag=night, path=rome/ (a prefix), width>=1024, …
+        where: Only photos with tag=night, path=rome/ (a prefix), width>=1024, …; of your own
+            fields (`solar index add --metadata`): color=red, floor>=3, floor<7.
         near: Only photos taken near a position, such as 48.858,2.294,500m (degrees; m or km).
         after: Only photos taken on or after a date, such as 2019-07-14.
         before: Only photos taken before a date, such as 2020.
@@ -135,15 +136,15 @@ def search(
             hits = _found_here(opened, shown, order, settings, {"k": k, **how})
             if html is not None:
                 _write_page(opened, shown, hits, html, photos)
-            if json:
+            if json or csv:
                 known = opened.engine.find([hit.path for hit in hits])
     if not hits:
         say("No photo matches these filters." if filters else "Nothing found.")
     if csv is not None:
-        _write_csv(hits, csv)
+        _write_csv(hits, known, csv)
     if json:
         texts = {} if text is None else {"text": text}
-        print_json([_facts(hit) | _where_and_when(known.get(hit.path)) | texts for hit in hits])
+        print_json([_facts(hit) | _metadata(known.get(hit.path)) | texts for hit in hits])
     elif html is None and csv is None:
         _print(hits)
     if sys.stderr.isatty() and not index.startswith("http"):
@@ -240,8 +241,9 @@ def _facts(hit: "Hit") -> dict[str, Any]:
     return {name: getattr(hit, name) for name in _FACTS}
 
 
-def _where_and_when(photo: "Photo | None") -> dict[str, Any]:
-    return {name: getattr(photo, name, None) for name in ("taken", "position", "camera")}
+def _metadata(photo: "Photo | None") -> dict[str, Any]:
+    facts = {name: getattr(photo, name, None) for name in ("taken", "position", "camera")}
+    return facts | {"tags": photo.tags if photo else (), "fields": photo.fields if photo else {}}
 
 
 def _write_page(
@@ -255,16 +257,21 @@ def _write_page(
     say(f"{counted(len(hits), 'photo')} → {file}")
 
 
-def _write_csv(hits: "list[Hit]", file: Path) -> None:
+def _write_csv(hits: "list[Hit]", known: "Mapping[str, Photo | None]", file: Path) -> None:
+    """Write a row per hit, with a column for each own field that one of them has."""
     import csv
+
+    fields = [photo.fields if (photo := known.get(hit.path)) else {} for hit in hits]
+    names = sorted({name for one in fields for name in one})
 
     with (
         replacing(file) as temporary,
         temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
     ):
         table = csv.writer(out)
-        table.writerow(["rank", *_FACTS])
-        table.writerows([rank, *_facts(hit).values()] for rank, hit in enumerate(hits, 1))
+        table.writerow(["rank", *_FACTS, *names])
+        for rank, (hit, own) in enumerate(zip(hits, fields, strict=True), 1):
+            table.writerow([rank, *_facts(hit).values(), *map(own.get, names)])
     say(f"{counted(len(hits), 'photo')} → {file}")
 
 

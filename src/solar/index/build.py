@@ -19,6 +19,7 @@ from solar.index.ingest import apply, plan
 from solar.index.photo_index import PhotoIndex
 from solar.storage.catalogued_folder import refuse_place
 from solar.storage.folder import refuse_compression
+from solar.storage.own_fields import own_fields
 from solar.storage.protocol import NoIndexError
 from solar.weights import DEFAULT
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from solar.describe.progress import Progress
     from solar.models import RetrievalNet
 
+
+_KNOWN = frozenset({"path", "tags", "taken", "position", "camera"})  # the keys of metadata
 
 AnIndex = TypeVar("AnIndex", bound=PhotoIndex)
 
@@ -59,7 +62,7 @@ def build(
         source: A folder, list or tar shard of photos, or several.
         address: The new index: a folder, or `milvus://host:port/collection`.
         model: The model: a network, or what `solar.load` takes. Default: solar-lite0.
-        metadata: A file of tags and times, see `read_metadata`.
+        metadata: A JSON Lines file of tags, times, positions and own fields of photos.
         progress: Called while photos are described.
         compress: As for `solar.storage.folder.begin`.
         **describing: How to describe: fields of `solar.describe.Settings`, such as `size`,
@@ -205,8 +208,8 @@ def _fill(
 def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
     """Read a JSON Lines file of metadata, by photo.
 
-    Each line has a `path`, and any of `tags`, `taken`, `position` (degrees north and east) and
-    `camera`.
+    Each line has a `path`, and any of `tags`, `taken`, `position` (degrees north and east),
+    `camera`, and own fields of any other names: texts, numbers, true or false; null is none.
     """
     known = {}
     with reading(path, "is not text in UTF-8: save it as that", UnicodeDecodeError):
@@ -226,11 +229,14 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
                 details["position"] = latitude, longitude
             if facts.get("camera"):
                 details["camera"] = str(facts["camera"])
-            known[str(facts["path"])] = details
+            own = {name: value for name, value in facts.items() if name not in _KNOWN}
+            known[str(facts["path"])] = details | {"fields": own_fields(own)}
+        except SolarError as error:
+            raise SolarError(f"Line {number} of {path}: {error}") from error
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise SolarError(
                 f'Line {number} of {path} is not like {{"path": "a.jpg", "tags": ["night"], '
-                '"taken": "2019-07-14T18:30:00", "position": [48.858, 2.294]}.'
+                '"taken": "2019-07-14T18:30:00", "position": [48.858, 2.294], "color": "red"}.'
             ) from error
     return known
 

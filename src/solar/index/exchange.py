@@ -19,6 +19,7 @@ from solar.errors import SolarError, optional
 from solar.files import replacing
 from solar.index.photo_index import PhotoIndex
 from solar.index.sources import BATCH
+from solar.storage.own_fields import as_json
 from solar.storage.types import DescriptorSpec, Photo
 
 DATASET = "global_descriptor"
@@ -140,8 +141,9 @@ def write_parquet(index: PhotoIndex, path: str | Path, *, progress: Progress | N
     """Write a row per photo, whole or not at all; a file that is there is replaced.
 
     Columns are `path`, `vector` (a list of dim float32 of unit length), `width` and `height` of the
-    upright photo, `bytes` and `sha256` of its file; null where something is not known. The metadata
-    of the file has the model, its fingerprint, dim and all settings under `solar`, as JSON.
+    upright photo, `bytes` and `sha256` of its file, `tags` (a list), `taken`, `latitude`,
+    `longitude`, `camera` and `fields` (JSON); null where something is not known. The metadata of
+    the file has the model, its fingerprint, dim and all settings under `solar`, as JSON.
 
     No photo is read. Returns how many rows were written. A SolarError if pyarrow is not installed,
     or the disk is full or read-only.
@@ -171,6 +173,12 @@ def _schema(arrow: Any, spec: DescriptorSpec) -> Any:
         arrow.field("height", arrow.int32()),
         arrow.field("bytes", arrow.int64()),
         arrow.field("sha256", arrow.string()),
+        arrow.field("tags", arrow.list_(arrow.string())),
+        arrow.field("taken", arrow.string()),
+        arrow.field("latitude", arrow.float64()),
+        arrow.field("longitude", arrow.float64()),
+        arrow.field("camera", arrow.string()),
+        arrow.field("fields", arrow.string()),
     ]
     return arrow.schema(fields, {KEY: json.dumps(made)})
 
@@ -184,6 +192,12 @@ def _rows(arrow: Any, schema: Any, photos: Sequence[Photo], vectors: Vectors) ->
         [photo.height or None for photo in photos],
         [stamp and stamp.bytes for stamp in stamps],
         [stamp and stamp.sha256 for stamp in stamps],
+        [photo.tags or None for photo in photos],
+        [photo.taken for photo in photos],
+        [photo.position and photo.position[0] for photo in photos],
+        [photo.position and photo.position[1] for photo in photos],
+        [photo.camera for photo in photos],
+        [as_json(photo.fields) if photo.fields else None for photo in photos],
     ]
     typed = [arrow.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
     return arrow.record_batch(typed, schema=schema)

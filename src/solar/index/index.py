@@ -26,7 +26,7 @@ from solar.index.search import Conditions, SearchSettings
 from solar.index.sources import BATCH, batches
 from solar.models import zoo
 from solar.ranking.query import Words, as_vector, mean_vector
-from solar.storage.conditions import Where, parse_where
+from solar.storage.conditions import Where
 from solar.storage.protocol import Engine, Piece
 from solar.storage.segments import rows_for
 from solar.storage.types import DescriptorSpec, Hit, Photo, Skipped
@@ -247,7 +247,7 @@ class Index(PhotoIndex):
     ) -> list[list[Hit]]:
         """Search for many vectors (n, dim) at once, which is faster than one after the other."""
         SearchSettings(k)  # checks it
-        found = self.engine.search(self._checked(queries), k, parse_where(where))
+        found = self.engine.search(self._checked(queries), k, self.conditions(where))
         return [self.located(hits) for hits in found]
 
     def describe(self, query: Any, *, box: Box | None = None) -> Vectors:

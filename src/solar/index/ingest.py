@@ -162,14 +162,15 @@ def apply(
     wanted = photos.select(numbers[name] for name in lacking)
     if wanted:
         index.refuse_unknown_model()
-    engine, tags = index.engine, index.engine.find(changes.changed)
-    extra = {n: {"tags": old.tags} for n, old in tags.items() if old.tags} | dict(extra or {})
+    engine, before = index.engine, index.engine.find(changes.changed)
+    told = {n: {"tags": old.tags, "fields": old.fields} for n, old in before.items()}
+    extra = told | dict(extra or {})
     shared = _shared(index, changes, extra)
     stamps = {new: changes.stamps[new] for new in changes.moved.values()} | dict(changes.touched)
-    before = index.roots
-    roots = photos.roots if photos.roots and photos.roots != before else None
+    known = index.roots
+    roots = photos.roots if photos.roots and photos.roots != known else None
     engine.amend(Amendment(changes.deleted, changes.moved, stamps, None, roots))
-    confirm(index.place, photos.roots.besides(before))
+    confirm(index.place, photos.roots.besides(known))
     if shared:
         vectors = np.stack([vector for _, vector in shared])
         index.add(vectors, [photo for photo, _ in shared])
@@ -198,7 +199,7 @@ def _shared(
     shared = []
     for name, like in changes.copied.items():
         photo, vector = found[like]
-        new = replace(photo, path=name, tags=(), stamp=changes.stamps[name])
+        new = replace(photo, path=name, tags=(), fields={}, stamp=changes.stamps[name])
         shared.append((replace(new, **extra.get(name, {})), vector))
     return shared
 

@@ -181,7 +181,7 @@ class PhotoIndex(Searchable):
 
         Args:
             photos: The photos.
-            extra: Tags and times of photos, by name.
+            extra: Tags, own fields and other facts of photos, by name.
             progress: Called while photos are described.
             **describing: How to describe them, as for `solar.build`.
 

@@ -34,6 +34,7 @@ from solar.ranking.rerank import AUTO, METHODS, check_needs, chosen
 from solar.ranking.results import SearchResults
 from solar.ranking.verify import FRESH, VerifySettings, kept_verifier
 from solar.storage.conditions import Condition, Where, parse_where
+from solar.storage.own_fields import FieldValue
 from solar.storage.protocol import Engine, NoVectorsError, Storage
 from solar.storage.types import DescriptorSpec, Hit, Photo
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Conditions: TypeAlias = str | Sequence[str | Condition] | Mapping[str, str] | None
+Conditions: TypeAlias = str | Sequence[str | Condition] | Mapping[str, FieldValue] | None
 
 BY_NAME = "name:"
 """Before a text that names an indexed photo, even if a file is called the same."""
@@ -109,6 +110,7 @@ class Searchable(ABC):
     def __init__(self, engine: Storage) -> None:
         self.engine = engine
         self.kept: dict[str, Any] = {}  # by re-ranking methods, between searches
+        self._fields = set[str]()  # own fields that a photo had
 
     @property
     def spec(self) -> DescriptorSpec:
@@ -136,6 +138,18 @@ class Searchable(ABC):
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """Indexed photos and their embeddings (dim,), by path; unknown paths are left out."""
         raise NoVectorsError
+
+    def conditions(self, where: Conditions) -> Where:
+        """Conditions as `parse_where` reads them; a SolarError names a field that no photo has."""
+        conditions = parse_where(where)
+        for name in {one.field for one in conditions if one.own} - self._fields:
+            if not self.engine.has_field(name):
+                there = ", ".join([*self.engine.field_names(), "tag, path, width, height, taken"])
+                raise SolarError(
+                    f"No photo of this index has the field {name!r}: there is {there} and near."
+                )
+            self._fields.add(name)
+        return conditions
 
     def search(
         self,
@@ -278,7 +292,7 @@ class Searchable(ABC):
         plain = [one for one in searches if not one.names]
         if plain:
             depth = k + max(len(one.left_out) for one in plain)
-            found = self.nearest([one.encoded() for one in plain], depth, parse_where(where))
+            found = self.nearest([one.encoded() for one in plain], depth, self.conditions(where))
             for one, hits in zip(plain, found, strict=True):
                 one.remember(hits)
         return [last.hits for *_, last in (one.stages() for one in searches)]
@@ -439,7 +453,7 @@ class Search:
     ) -> None:
         self.index, self.settings = index, settings
         self._query = with_words(read_files(query), settings.text)
-        self._where = parse_where(settings.where)
+        self._where = index.conditions(settings.where)
         self.names = chosen(None if settings.rerank == AUTO else settings.rerank)
         self._lenient, verify = settings.lenient, settings.verify
         if verify is not None and "verify" not in self.names:

@@ -24,7 +24,7 @@ from solar.storage.types import DescriptorSpec
 T = TypeVar("T")
 
 FILE = "catalogue.sqlite"
-FORMAT = 1
+FORMAT = 2
 
 _COMPLAINTS = (DamageError, sqlite3.DatabaseError, UnicodeDecodeError)
 _LITTLE = 1 << 20  # bytes, less than SQLite may need at once
@@ -45,6 +45,12 @@ CREATE TABLE tags (
     PRIMARY KEY (tag, row)
 ) WITHOUT ROWID;
 CREATE INDEX tags_by_row ON tags (row);
+CREATE TABLE fields (
+    name TEXT NOT NULL, value TEXT NOT NULL, number REAL,
+    row INTEGER NOT NULL REFERENCES photos ON DELETE CASCADE ON UPDATE CASCADE,
+    PRIMARY KEY (name, value, row)
+) WITHOUT ROWID;
+CREATE INDEX fields_by_row ON fields (row);
 CREATE TABLE removed (row INTEGER PRIMARY KEY);
 CREATE TABLE segments (
     first INTEGER PRIMARY KEY, rows INTEGER NOT NULL, sha256 TEXT NOT NULL

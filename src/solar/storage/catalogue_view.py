@@ -17,8 +17,9 @@ from solar.errors import SolarError
 from solar.files import is_text
 from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts
-from solar.storage.conditions import Where
+from solar.storage.conditions import Condition, Where
 from solar.storage.geo import Area, NoPositionsError
+from solar.storage.own_fields import as_json
 from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
 
 FILES = re.compile(r"codes/\d+-\d+\.faiss|postings-\d+-\d+\.npy")
@@ -31,7 +32,7 @@ _CONDITIONS = {
 }
 
 _Row = tuple[Any, ...]
-"""A row and the fields of its photo, in order; its sum is that of this tuple's `repr`."""
+"""A row and the facts of its photo, in order; its sum is that of this tuple's `repr`."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +129,10 @@ class View:
         areas = [c.value for c in where if isinstance(c.value, Area)]
         with parsing():
             found = [self._within(area) for area in areas]
-        plain = [(c, c.value) for c in where if not isinstance(c.value, Area)]
+        plain = [_in_sql(c) for c in where if not isinstance(c.value, Area)]
         if plain:
-            conditions = " AND ".join(_CONDITIONS[c.field, c.relation] for c, _ in plain)
-            values = [_starting(value) if c.field == "path" else value for c, value in plain]
+            conditions = " AND ".join(sql for sql, _ in plain)
+            values = [value for _, some in plain for value in some]
             found.append(self._numbers(f"SELECT row FROM photos WHERE {conditions}", *values))
         return reduce(np.intersect1d, found[1:], np.sort(found[0]))
 
@@ -148,7 +149,17 @@ class View:
         facts |= {"with_time": count, "with_position": positions, "with_camera": cameras}
         facts |= {"taken": times} if count else {}
         facts |= {"latitude": [south, north], "longitude": [west, east]} if positions else {}
-        return facts
+        names = self.field_names()
+        return facts | ({"fields": names} if names else {})
+
+    def field_names(self) -> list[str]:
+        """The names of own fields."""
+        return [name for (name,) in self.execute("SELECT DISTINCT name FROM fields ORDER BY name")]
+
+    def has_field(self, name: str) -> bool:
+        """Whether a photo has an own field."""
+        found = self.execute("SELECT row FROM fields WHERE name = ? LIMIT 1", [name])
+        return found.fetchone() is not None
 
     def _within(self, area: Area) -> RowNumbers:
         """The rows of the photos taken in an area; a SolarError if no photo has a position."""
@@ -280,6 +291,14 @@ class View:
             "INSERT OR IGNORE INTO tags (tag, row) VALUES (?, ?)",
             [(tag, row) for row, photo in rows for tag in photo.tags],
         )
+        self.executemany(
+            "INSERT INTO fields VALUES (?, ?, ?, ?)",
+            [
+                (name, as_json(value), None if isinstance(value, str | bool) else value, row)
+                for row, photo in rows
+                for name, value in photo.fields.items()
+            ],
+        )
         self._stamp((row, photo.stamp) for row, photo in rows if photo.stamp is not None)
         self._locate((row, ExifFacts(None, p.position, p.camera)) for row, p in rows)
         self._sum("row >= ?", first)
@@ -358,7 +377,9 @@ class View:
         return np.fromiter((row for (row,) in self.execute(sql, values)), np.int64)
 
     def _photos(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
-        return [(row, Photo(*facts)) for row, *facts in self._checked(condition, *values)]
+        rows = self._checked(condition, *values)
+        with parsing():
+            return [(row, Photo(*[*facts, json.loads(own)])) for row, *facts, own in rows]
 
     def _checked(self, condition: str, *values: str | int) -> list[_Row]:
         """Rows; a DamageError if one is not what was written."""
@@ -374,6 +395,8 @@ class View:
         # One statement, and no Photo per row: every search pays for this.
         found = self.execute(
             "SELECT row, path, width, height, taken, "
+            "(SELECT json_group_object(name, json(value)) FROM fields "
+            "WHERE fields.row = photos.row), "
             "(SELECT json_group_array(tag) FROM tags WHERE tags.row = photos.row), "
             "sum, latitude, longitude, camera, bytes, modified, sha256 FROM photos "
             "LEFT JOIN files USING (row) LEFT JOIN sums USING (row) LEFT JOIN places USING (row) "
@@ -381,10 +404,23 @@ class View:
             values,
         )
         rows = []
-        for row, path, width, height, taken, tags, stored, north, east, camera, *stamp in found:
+        for (
+            row,
+            path,
+            width,
+            height,
+            taken,
+            own,
+            tags,
+            stored,
+            north,
+            east,
+            camera,
+            *stamp,
+        ) in found:
             words = tuple(json.loads(tags)) if tags != "[]" else ()
             position = None if north is None or east is None else (north, east)
-            facts = (path, width, height, words, taken, _stamp_of(stamp), position, camera)
+            facts = (path, width, height, words, taken, _stamp_of(stamp), position, camera, own)
             rows.append(((row, *facts), stored))
         return rows
 
@@ -433,5 +469,18 @@ def _stamp_of(found: Sequence[Any]) -> Stamp | None:
     return None if found[-1] is None else Stamp(*found)
 
 
-def _starting(path: str | int) -> str:
-    return re.sub(r"([*?[])", r"[\1]", str(path)) + "*"
+def _in_sql(condition: Condition) -> tuple[str, list[Any]]:
+    """A condition on rows of photos, and the values for its question marks."""
+    field, relation, value = condition.field, condition.relation, condition.value
+    if not condition.own:
+        text = _CONDITIONS[field, relation]
+        return text, [_starting(str(value)) if field == "path" else value]
+    own = "row IN (SELECT row FROM fields WHERE name = ? AND "
+    if relation != "=":
+        return f"{own} number {relation} ?)", [field, value]
+    choices = json.dumps([as_json(choice) for choice in condition.choices])
+    return f"{own} value IN (SELECT value FROM json_each(?)))", [field, choices]
+
+
+def _starting(path: str) -> str:
+    return re.sub(r"([*?[])", r"[\1]", path) + "*"

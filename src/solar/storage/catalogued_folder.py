@@ -149,6 +149,16 @@ class FolderStorage(ABC, Generic[S]):
         with self._metadata.reading() as view:
             return {photo.path: photo for _, photo in view.find(paths)}
 
+    def field_names(self) -> list[str]:
+        """The names of own fields, sorted."""
+        with self._metadata.reading() as view:
+            return view.field_names()
+
+    def has_field(self, name: str) -> bool:
+        """Whether a photo has this own field."""
+        with self._metadata.reading() as view:
+            return view.has_field(name)
+
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """All photos, ascending by row."""
         with self._metadata.reading() as view:

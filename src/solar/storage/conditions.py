@@ -1,18 +1,20 @@
 """Conditions that photos must satisfy to be found, and how they are written."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from solar.errors import SolarError
 from solar.files import is_text
 from solar.storage.geo import Area, parse_area
+from solar.storage.own_fields import NAME, RESERVED, FieldValue, own_fields
 from solar.storage.types import Photo
 
 _TIME = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ]\d{2}(:\d{2}(:\d{2})?)?)?)?)?")
-_CONDITION = re.compile(r"\s*(\w+)\s*(>=|<|=)\s*(.*?)\s*")
+_CONDITION = re.compile(rf"\s*({NAME})\s*(>=|<|=)\s*(.*?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +23,25 @@ class Condition:
 
     `tag = x`: it has this tag. `path = x`: its path starts with x. `width`, `height` and `taken`
     are compared; a photo without a capture time fails. `near = x`: it was taken in this area; a
-    photo without a position fails.
+    photo without a position fails. Any other name is that of an own field: `color = red` takes the
+    text, or what it is in JSON (`3`, `true`); `floor >= 3` and `floor < 3` compare numbers, and
+    a photo without that field, or with another kind of value, fails.
     """
 
-    field: Literal["tag", "path", "width", "height", "taken", "near"]
+    field: str
     relation: Literal["=", ">=", "<"]
-    value: str | int | Area
+    value: str | int | float | Area
+
+    @property
+    def own(self) -> bool:
+        """Whether it is about an own field."""
+        return self.field not in RESERVED
+
+    @property
+    def choices(self) -> list[FieldValue]:
+        """The values of an own field that satisfy `=`."""
+        text, read = str(self.value), _in_json(str(self.value))
+        return [text] if read is None else [text, read]
 
     def holds(self, photo: Photo) -> bool:
         """Whether a photo satisfies it: what engines must agree with."""
@@ -36,8 +51,10 @@ class Condition:
             return photo.path.startswith(str(self.value))
         if isinstance(self.value, Area):
             return photo.position is not None and bool(self.value.holds(photo.position)[0])
-        known = getattr(photo, self.field)
-        if known is None:
+        known: Any = photo.fields.get(self.field) if self.own else getattr(photo, self.field)
+        if self.own and self.relation == "=":
+            return (type(known), known) in [(type(value), value) for value in self.choices]
+        if known is None or (self.own and type(known) not in (int, float)):
             return False
         return bool(known >= self.value if self.relation == ">=" else known < self.value)
 
@@ -47,17 +64,18 @@ Where: TypeAlias = tuple[Condition, ...]
 
 
 def parse_where(
-    conditions: str | Iterable[str | Condition] | Mapping[str, str] | None,
+    conditions: str | Iterable[str | Condition] | Mapping[str, FieldValue] | None,
 ) -> Where:
     """Read conditions: `tag=night`, `path=rome/`, `width>=1024`, `taken<2019-07`, or a distance.
 
     That is `near=48.858,2.294,500m`: degrees north, degrees east, and metres or kilometres (`2km`).
-    `{"tag": "night"}` is the same as `tag=night`.
+    Own fields are compared as `color=red`, `floor>=3` or `floor<3`. `{"tag": "night"}` is the same
+    as `tag=night`.
     """
     if isinstance(conditions, str):
         conditions = [conditions]
     elif isinstance(conditions, Mapping):
-        conditions = [f"{field}={value}" for field, value in conditions.items()]
+        conditions = [f"{field}={_text(field, value)}" for field, value in conditions.items()]
     return tuple(c if isinstance(c, Condition) else _parse(c) for c in conditions or ())
 
 
@@ -77,10 +95,37 @@ def _parse(text: str) -> Condition:
                 f"The condition {text!r} is not understood: write a time as 2019, 2019-07, "
                 "2019-07-14 or 2019-07-14T18:30."
             )
+        case (str(name), "=", str(value)) if name not in RESERVED and value and value[0] != "=":
+            return Condition(name, "=", value)
+        case (str(name), ">=" | "<" as relation, str(value)) if name not in RESERVED:
+            number = _in_json(value)
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                return Condition(name, relation, number)
     raise SolarError(
         f"The condition {text!r} is not understood: write tag=night, path=rome/, width>=1024, "
-        "height<2000, taken>=2019-07-14, taken<2020 or near=48.858,2.294,500m."
+        "height<2000, taken>=2019-07-14, taken<2020, near=48.858,2.294,500m, or color=red, "
+        "floor>=3 and floor<3 for your own fields."
     )
+
+
+def _text(field: str, value: object) -> str:
+    """The value of a condition as it is written."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    raise SolarError(
+        f"The condition {field!r}: {value!r} is not understood: give one text or number, or a list "
+        "of conditions such as ['tag=night', 'tag=river']."
+    )
+
+
+def _in_json(text: str) -> FieldValue | None:
+    """What a text is as JSON; None if that is no value of an own field."""
+    try:
+        return own_fields({"value": json.loads(text)}).get("value")
+    except (ValueError, RecursionError):
+        return None
 
 
 def _is_time(text: str) -> bool:

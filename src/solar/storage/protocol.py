@@ -86,6 +86,12 @@ class Storage(Protocol):
     def find(self, paths: Sequence[str]) -> dict[str, Photo]:
         """Photos by path; unknown paths are left out."""
 
+    def field_names(self) -> list[str]:
+        """The names of own fields, sorted."""
+
+    def has_field(self, name: str) -> bool:
+        """Whether a photo has this own field."""
+
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """All photos, in a fixed order and pieces of at most `rows`."""
 

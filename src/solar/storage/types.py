@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from solar.describe.settings import comparable
 from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts, Position
+from solar.storage.own_fields import FieldValue, own_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,10 @@ class Photo:
         stamp: State of its file when it was described; None if unknown.
         position: Latitude and longitude in degrees; None if unknown.
         camera: The camera; None if unknown.
+        fields: Your own facts, by name: texts, numbers and booleans; what is None is left out.
+
+    Raises:
+        SolarError: A field has a name or a value that no index can keep.
     """
 
     path: str
@@ -65,6 +70,11 @@ class Photo:
     stamp: Stamp | None = field(default=None, compare=False, repr=False)
     position: Position | None = None
     camera: str | None = None
+    fields: Mapping[str, FieldValue] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.fields:
+            object.__setattr__(self, "fields", own_fields(self.fields))
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 _POINTS = 20_000
-_FACTS = ("width", "height", "taken", "position", "camera", "tags")
+_FACTS = ("width", "height", "taken", "position", "camera", "tags", "fields")
 _PICTURES_WAITING = 512
 _GUESSES = 1 / 6, 10  # wrong tokens per second, and at once
 

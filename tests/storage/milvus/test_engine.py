@@ -175,7 +175,7 @@ def test_a_collection_of_another_format_is_one_sentence(by_country: Index, milvu
     schema.add_field("id", connection.pymilvus.DataType.INT64, is_primary=True)
     schema.add_field("vector", connection.pymilvus.DataType.FLOAT_VECTOR, dim=4)
     connection.call("create_collection", "newer", schema=schema, properties={"solar": facts})
-    with pytest.raises(SolarError, match=r"has format 99.* format 1"):
+    with pytest.raises(SolarError, match=r"has format 99.* format 2"):
         Index.open(milvus_address("newer"))
 
 

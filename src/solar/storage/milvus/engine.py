@@ -26,7 +26,7 @@ from solar.images import Roots, Stamp
 from solar.storage.conditions import Where
 from solar.storage.milvus import schema as stored
 from solar.storage.milvus.connection import BY_TAG, Connection, parse_address, read_options
-from solar.storage.milvus.filter import among, expression
+from solar.storage.milvus.filter import among, expression, with_field
 from solar.storage.milvus.schema import CollectionFacts
 from solar.storage.protocol import Piece, validated
 from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
@@ -188,6 +188,16 @@ class MilvusEngine:
         """Photos by path; unknown paths are left out."""
         rows = self._find(paths, stored.KNOWN, self.options.consistency)
         return {row["path"]: stored.photo_of(row) for row in rows}
+
+    def field_names(self) -> list[str]:
+        """The names of own fields of the first 16,384 photos, sorted."""
+        rows = self._query("", ["fields"], self.options.consistency, limit=_MOST)
+        return sorted({name for row in rows for name in stored.fields_of(row)})
+
+    def has_field(self, name: str) -> bool:
+        """Whether a photo has this own field."""
+        consistency = self.options.consistency
+        return any(self._query(one, ["path"], consistency, limit=1) for one in with_field(name))
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
         """Everything, in the order of a hash of the paths, in pieces of at most `rows`."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from solar.errors import SolarError
 from solar.storage.conditions import Condition, Where
 from solar.storage.geo import Area
+from solar.storage.milvus.schema import TYPES
+from solar.storage.own_fields import FieldValue
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r"})
 _LAST = 0x10FFFF
@@ -47,6 +50,19 @@ def after_prefix(prefix: str) -> str | None:
     return None
 
 
+def with_field(name: str) -> list[str]:
+    """Conditions of which a photo with this own field satisfies one: servers refuse their `or`."""
+    return [f"exists {_typed(name, kind)}" for kind in (str, int, bool)]
+
+
+def _typed(name: str, kind: type) -> str:
+    return f"fields[{quoted(TYPES[kind] + name)}]"
+
+
+def _literal(value: FieldValue) -> str:
+    return quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
 def _one(condition: Condition) -> str:
     name, relation, value = condition.field, condition.relation, condition.value
     if isinstance(value, Area):
@@ -54,6 +70,9 @@ def _one(condition: Condition) -> str:
             "A Milvus collection does not store positions: leave out near, or build an index in a "
             "folder."
         )
+    if condition.own:
+        sign, values = (relation, [value]) if relation != "=" else ("==", condition.choices)
+        return " or ".join(f"{_typed(name, type(one))} {sign} {_literal(one)}" for one in values)
     if name == "tag":
         return f"array_contains(tags, {quoted(str(value))})"
     if name == "path":

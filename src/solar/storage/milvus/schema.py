@@ -16,14 +16,18 @@ from solar.errors import SolarError
 from solar.files import is_text
 from solar.images import Roots, Stamp
 from solar.storage.milvus.connection import BY_TAG, Connection, Options
+from solar.storage.own_fields import FieldValue
 from solar.storage.types import DescriptorSpec, Photo
 
-FORMAT = 1
+FORMAT = 2
 FACTS = "solar"
 """The property of a collection that holds `CollectionFacts`."""
 
-KNOWN = ["path", "width", "height", "tags", "taken", "place", "checksum", "stamp"]
+KNOWN = ["path", "width", "height", "tags", "taken", "place", "checksum", "stamp", "fields"]
 """The fields of a row except its vector."""
+
+TYPES = {str: "t:", int: "n:", float: "n:", bool: "b:"}
+"""What begins the stored names of own fields, as Milvus Lite takes `true` for 1."""
 
 PLACES = 1 << 62
 _PATH_BYTES, _TAG_BYTES, _TAGS, _TAKEN_BYTES, _STAMP_BYTES = 4096, 1024, 256, 32, 128
@@ -84,6 +88,7 @@ def schema(connection: Connection, dim: int, partition: str, description: str) -
     schema.add_field("place", kind.INT64, is_partition_key=partition == "hash")
     schema.add_field("checksum", kind.INT64)
     schema.add_field("stamp", kind.VARCHAR, max_length=_STAMP_BYTES)
+    schema.add_field("fields", kind.JSON)
     if partition.startswith(BY_TAG):
         schema.add_field("partition", kind.VARCHAR, max_length=_TAG_BYTES, is_partition_key=True)
     schema.add_field("vector", kind.FLOAT_VECTOR, dim=dim)
@@ -104,6 +109,7 @@ def rows_of(
             "place": place_of(photo.path),
             "checksum": checksum(vector),
             "stamp": " ".join(map(str, photo.stamp or ())),
+            "fields": {TYPES[type(own)] + name: own for name, own in photo.fields.items()},
             "vector": vector,
             **({} if partition_tag is None else {"partition": _tag_of(photo, partition_tag)}),
         }
@@ -117,7 +123,13 @@ def photo_of(row: dict[str, Any]) -> Photo:
     if row["stamp"]:
         size, modified, *digest = row["stamp"].split()
         stamp = Stamp(int(size), int(modified), "".join(digest))
-    return Photo(row["path"], row["width"], row["height"], tags, row["taken"] or None, stamp)
+    known = (row["path"], row["width"], row["height"], tags, row["taken"] or None, stamp)
+    return Photo(*known, fields=fields_of(row))
+
+
+def fields_of(row: dict[str, Any]) -> dict[str, FieldValue]:
+    """The own fields of a row."""
+    return {name[2:]: value for name, value in row["fields"].items()}
 
 
 def vector_of(row: dict[str, Any]) -> Vectors:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, Field
 
 from solar.images.roots import MARK
-from solar.storage.conditions import Condition, Where, parse_where
+from solar.storage.conditions import Condition, Where
 from solar.storage.types import Hit, Photo
 from solar.web.api.schemas import Asked, Conditions, HitOrder, KnownOrder, RootName
 from solar.web.cache import Cache
@@ -78,7 +78,8 @@ def photo_filter(
     if root is not None and root not in known:
         named = ", ".join(repr(one) for one in known) or "none, as there are no roots"
         raise WebError(422, f"No root of this collection is called {root!r}: choose {named}.")
-    return PhotoFilter(tuple(map(plain, (name or "").split())), label, parse_where(where), root)
+    conditions = collection.index.conditions(where)
+    return PhotoFilter(tuple(map(plain, (name or "").split())), label, conditions, root)
 
 
 def plain(text: str) -> str:
@@ -208,6 +209,7 @@ class FacetsAnswer(BaseModel):
         None, min_length=2, max_length=2, description="The earliest and the latest capture time."
     )
     months: list[Facet] = Field(description="Months with photos, as `2019-07`, in order.")
+    fields: list[str] = Field(description="Names of own fields, for conditions.")
     with_time: int = Field(description="Photos whose capture time is known.")
     with_position: int
 
@@ -248,10 +250,12 @@ def _count(collection: Collection) -> _Counted:
     inner: Counter[str] = Counter()
     tags: Counter[str] = Counter()
     months: Counter[str] = Counter()
+    fields = set[str]()
     first, last, with_time, with_position = "", "", 0, 0
     for _, photo in collection.numbered():
         inner[photo.path.rpartition("/")[0]] += 1
         tags.update(photo.tags)
+        fields.update(photo.fields)
         if photo.taken:
             with_time += 1
             months[photo.taken[:7]] += 1
@@ -280,6 +284,7 @@ def _count(collection: Collection) -> _Counted:
         ],
         taken=[first, last] if with_time else None,
         months=[Facet(name=month, photos=months[month]) for month in sorted(months)],
+        fields=sorted(fields)[:MOST],
         with_time=with_time,
         with_position=with_position,
     )

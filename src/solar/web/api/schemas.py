@@ -21,7 +21,7 @@ Conditions = Annotated[
         max_length=20,
         description="Conditions that must all hold, as for `solar search --where`: `tag=night`, "
         "`path=rome/`, `width>=1024`, `taken>=2019-07-14`, `taken<2020`, "
-        "`near=48.858,2.294,500m`.",
+        "`near=48.858,2.294,500m`, or of own fields `color=red`, `floor>=3`, `floor<7`.",
     ),
 ]
 RootName = Annotated[
@@ -162,6 +162,7 @@ class PhotoInfo(BaseModel):
     )
     camera: str | None = Field(None, description="The camera, if known.")
     tags: list[str] = []
+    fields: dict[str, str | int | float | bool] = Field({}, description="Own fields, by name.")
     thumbnail: str = Field(description=f"Address of a picture of {THUMBNAIL} pixels.")
     photo: str = Field(description=f"Address of a picture of up to {LARGEST} pixels.")
 

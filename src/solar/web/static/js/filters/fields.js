@@ -67,6 +67,7 @@ export function filterFields(change) {
       typed("where"),
       () => false, // half a condition is none
     );
+    if (there.fields.length) where.append(el("small", {}, `own fields: ${there.fields.join(", ")}`));
     advanced.replaceChildren(where);
     if (there.taken) {
       const [first, last] = there.taken.map((time) => time.slice(0, 10));

@@ -19,6 +19,7 @@ export function photoFacts(photo) {
     ["Place", photo.position && mapLink(photo.position)],
     ["Label", photo.label],
     ["Tags", photo.tags?.join(", ")],
+    ...Object.entries(photo.fields ?? {}).map(([name, value]) => [name, String(value)]),
   ];
   return el(
     "dl.viewer-facts",

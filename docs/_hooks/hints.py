@@ -62,8 +62,7 @@ HINTS = {
     "(backbones.md#text-search-with-clip-and-siglip).",
     "contains only the image encoder": "See [text search]"
     "(backbones.md#text-search-with-clip-and-siglip).",
-    "is an index already": "`solar index add INDEX FOLDER --skip-known` adds new photos. To start "
-    "over, delete the folder.",
+    "is an index already": "To start over, delete the folder.",
     "was never finished": "Embeddings computed before the interruption are kept and used.",
     "Another process is writing to": "You can search meanwhile. A killed process leaves no lock "
     "behind.",

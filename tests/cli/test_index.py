@@ -198,6 +198,8 @@ def test_every_command_explains_itself(command: str) -> None:
 def test_mistakes_are_one_sentence(home: Path, tmp_path: Path) -> None:
     index = home / "photos.solar"
     assert "is not an index" in refused("search", tmp_path, "a.jpg")
+    gone = tmp_path / "gone.solar"
+    assert f"There is no index {gone}" in refused("search", gone, "a.jpg")
     assert "neither a file nor" in refused("search", index, "no.jpg")
     folder = home / "photos"
     told = refused("search", index, folder)

@@ -81,7 +81,7 @@ def build(
     codebook: options.Codebook = None,
     train_on: Path | None = None,
 ) -> None:
-    """Build an index of photos; run it again to resume.
+    """Build an index of photos; run it again to resume if interrupted.
 
     Files that cannot be indexed are skipped and listed with the reason. With
     --strict, the exit code is 1 if there are any.

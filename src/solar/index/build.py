@@ -268,6 +268,6 @@ def refuse_taken(address: Address) -> None:
             refuse_place(Path(address))
         return
     raise SolarError(
-        f"{address} is an index already: add photos with `solar index add`, or choose another "
-        "name; in Python, solar.Index.open opens it, and solar.sync adds new photos."
+        f"{address} is an index already, and complete: bring it up to date with `solar index sync` "
+        "(in Python, solar.sync), add a folder with `solar index add`, or choose another name."
     )

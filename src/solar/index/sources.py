@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from solar.arrays import Vectors
 from solar.errors import SolarError
+from solar.files import make_folder, unwritable
 from solar.storage.types import Photo
 
 BATCH = 4096
@@ -38,9 +39,18 @@ def batches(
 
 @contextlib.contextmanager
 def working_folder(address: object) -> Iterator[Path]:
-    """The `working_place`, which stays after an error, so that the next run continues."""
+    """The `working_place`, which stays after an error, so that the next run continues.
+
+    A SolarError names the address if no folder can be made beside it.
+    """
     place = working_place(address)
-    yield place
+    make_folder(place, complaint=lambda _, error: unwritable(Path(str(address)), error))
+    try:
+        yield place
+    except BaseException:
+        with contextlib.suppress(OSError):  # there is work in it
+            place.rmdir()
+        raise
     shutil.rmtree(place, ignore_errors=True)
 
 

@@ -168,6 +168,10 @@ class Metadata:
         A NoIndexError if there is none, a SolarError if it is damaged or of another format.
         """
         place = self._folder
+        if not place.exists():
+            raise NoIndexError(
+                f"There is no index {place}: check the path, or make it with `solar index build`."
+            )
         if not is_index(place):
             raise NoIndexError(f"{place} is not an index: make one with `solar index build`.")
         regular(place / FILE)

@@ -294,6 +294,7 @@ def zipped(name: str) -> bytes:
 WHOLE = {
     "net.safetensors": TENSORS,
     "net.pth": zipped("net/data.pkl"),
+    "vectors.pt": zipped("vectors/data.pkl"),
     "truth.pkl": pickle.dumps({"photos": ["a.jpg"]}),
     "photos.zip": zipped("a.jpg"),
 }
@@ -309,7 +310,7 @@ class TestContentWithoutAHash:
         fetch([server.add(name, WHOLE[name])], tmp_path / name, None)
         assert (tmp_path / name).read_bytes() == WHOLE[name]
 
-    @pytest.mark.parametrize("name", [*WHOLE, "photos.tar", "photos.tgz", "photos.tar.gz"])
+    @pytest.mark.parametrize("name", [*WHOLE, "a.tar", "a.tgz", "a.tar.gz"])
     def test_the_page_of_a_network_that_wants_a_login_is_not(
         self, server: FileServer, tmp_path: Path, name: str
     ) -> None:

@@ -247,9 +247,14 @@ def _check_content(part: Path, name: str) -> None:
         head = file.read(512)
         file.seek(max(0, part.stat().st_size - 1))
         last = file.read()
+
+    def is_pickled() -> bool:
+        return head.startswith(b"\x80") or zipfile.is_zipfile(part)
+
     whole: dict[str, Callable[[], bool]] = {
         ".safetensors": lambda: _is_safetensors(part),
-        ".pth": lambda: head.startswith(b"\x80") or zipfile.is_zipfile(part),
+        ".pth": is_pickled,
+        ".pt": is_pickled,
         ".pkl": lambda: head.startswith((b"\x80", b"(")) and last == b".",
         ".zip": lambda: zipfile.is_zipfile(part),
         ".tar": lambda: head[257:262] == b"ustar",

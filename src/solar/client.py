@@ -63,6 +63,7 @@ class ServerDetails(ServerPhoto):
     exposure: dict[str, str]
     original: str
     original_is_file: bool
+    preview: bool
 
 
 class ServerPage(TypedDict):

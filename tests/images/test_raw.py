@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import ExifTags, Image
+from support.raw_files import raf
 
 from solar.images import ImageError, image_size, load, read_image
 from solar.images.exif import exif_facts
@@ -123,12 +124,7 @@ def rw2() -> bytes:
     return file.whole(file.directory({46: (7, jpeg(SIZE))}))
 
 
-def raf() -> bytes:
-    shown = jpeg(SIZE)
-    return b"FUJIFILMCCD-RAW ".ljust(84, b"0") + struct.pack(">II", 92, len(shown)) + shown
-
-
-KINDS = {"cr2": cr2, "nef": nef, "arw": arw, "dng": dng, "rw2": rw2, "raf": raf}
+KINDS = {"cr2": cr2, "nef": nef, "arw": arw, "dng": dng, "rw2": rw2, "raf": lambda: raf(jpeg(SIZE))}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -173,7 +169,7 @@ def test_thumbnails_and_sensor_data_are_no_previews(data: bytes) -> None:
 
 def test_a_preview_cut_short_is_refused() -> None:
     with pytest.raises(ImageError):
-        read_image(raf()[:-500])
+        read_image(raf(jpeg(SIZE))[:-500])
 
 
 def test_directories_in_a_circle_end() -> None:

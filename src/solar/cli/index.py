@@ -509,6 +509,9 @@ def _report(
         facts = {"photos": count, "skipped": len(built.skipped), "processed_now": now}
         printing.print_json({"index": index, **facts})
     printing.print_summary("Indexed", built.photos, built.skipped, where=index)
+    if built.previews:
+        files = printing.counted(built.previews, "RAW file")
+        printing.say(f"{files} indexed by the JPEG preview inside.")
     if built.photos != count:
         printing.say(f"{index} holds {count:,} photos.")
     printing.write_report(report, built.photos, built.skipped, index=index, photos=count)

@@ -21,6 +21,12 @@ RAW_SUFFIXES = frozenset(
 )
 """Endings of cameras' RAW files, in lower case: their previews are read."""
 
+
+def is_raw(name: str) -> bool:
+    """Whether a file is a camera's RAW file, by its name."""
+    return Path(name).suffix.lower() in RAW_SUFFIXES
+
+
 VIDEO_SUFFIXES = frozenset(
     {".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm", ".wmv", ".mpg", ".mpeg", ".mts", ".3gp"}
 )

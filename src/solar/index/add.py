@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from solar.images import Photos, collect
+from solar.images.scan import is_raw
 from solar.index.build import BuiltIndex, read_metadata, warn_of_unknown
 from solar.index.index import Address, Index
 from solar.index.ingest import Changes, apply, plan
@@ -60,7 +61,8 @@ def add(
         changes, copies = leave_out(index, photos, changes)
     made = apply(index, photos, changes, extra=extra, progress=progress, **how)
     count = len(made.new) + len(made.changed) + len(made.moved)
-    built = BuiltIndex(index, count, {**made.skipped, **copies})
+    previews = sum(map(is_raw, (*made.new, *made.changed)))
+    built = BuiltIndex(index, count, {**made.skipped, **copies}, previews)
     warn_of_unknown(metadata, extra, built)
     return built
 

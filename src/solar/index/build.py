@@ -14,6 +14,7 @@ from solar.files import reading
 from solar.images import Photos, collect
 from solar.images.exif import valid_position
 from solar.images.known_roots import confirm
+from solar.images.scan import is_raw
 from solar.index.index import Address, Index, engine_module, is_folder
 from solar.index.ingest import apply, plan
 from solar.index.photo_index import PhotoIndex
@@ -40,6 +41,7 @@ class BuiltIndex:
     index: PhotoIndex
     photos: int  # that were added or replaced
     skipped: Mapping[str, str]  # files that could not be indexed, and why
+    previews: int = 0  # of the files looked at, RAW files that are known by their preview
 
 
 def build(
@@ -131,7 +133,9 @@ def built(
     index, how = begin(photos)
     _fill(index, photos, extra=extra, progress=progress, retry=retry, **how)
     confirm(index.place, photos.roots)
-    found = BuiltIndex(index, len(index), {**photos.skipped, **index.skipped})
+    skipped = {**photos.skipped, **index.skipped}
+    previews = sum(is_raw(name) and name not in skipped for name in photos.names)
+    found = BuiltIndex(index, len(index), skipped, previews)
     warn_of_unknown(metadata, extra, found)
     return found
 
@@ -268,6 +272,7 @@ def refuse_taken(address: Address) -> None:
             refuse_place(Path(address))
         return
     raise SolarError(
-        f"{address} is an index already, and complete: bring it up to date with `solar index sync` "
-        "(in Python, solar.sync), add a folder with `solar index add`, or choose another name."
+        f"{address} is an index already, and complete: bring it up to date with `solar index sync`, "
+        "add a folder with `solar index add` (in Python, solar.Index.open opens and solar.sync "
+        "updates it), or choose another name."
     )

@@ -14,6 +14,7 @@ from fastapi.responses import Response
 
 from solar.errors import SolarError
 from solar.images.exif import exposure_facts
+from solar.images.scan import is_raw
 from solar.index import PhotoIndex
 from solar.ranking.rerank import METHODS, Reranker
 from solar.ranking.verdict import judged, verdict
@@ -240,6 +241,7 @@ class Service:
             exposure=exposure_facts(photo.source) if photo.indexed else {},
             original=self._address(photo.id, photo.version, "original"),
             original_is_file=self._gives_file(photo),
+            preview=is_raw(photo.name),
         )
 
     async def original(self, identity: str) -> Response:

@@ -1,5 +1,6 @@
 import io
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
+from support.raw_files import raf
 from support.web_visits import LANDMARKS, PHOTOS, VIEWS, Home, Open, names, numbers, search, upload
 
 from solar.images.exif import ExifFacts
 from solar.index import Index
+from solar.index.add import add
 from solar.ranking import background, calibration
 from solar.ranking.calibration import MATCHED_SIGNS, SIGNS, Calibration
 from solar.ranking.query import Part
@@ -44,12 +47,31 @@ def test_photos_are_listed_by_page_label_and_name(client: TestClient) -> None:
     assert page["total"] == LANDMARKS
 
 
+def test_of_a_raw_file_the_preview_is_shown_and_named(
+    open_app: Open, home: Home, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(home / "photos", tmp_path / "photos")
+    shown = io.BytesIO()
+    Image.new("RGB", (600, 400), "red").save(shown, "JPEG")
+    (copy / "a.raf").write_bytes(raf(shown.getvalue()))
+    index = shutil.copytree(home / "model.solar", tmp_path / "i.solar")
+    built = add([copy / "a.raf"], index)
+    built.index.close()
+    assert (built.photos, built.previews) == (1, 1)
+    client = open_app(index=index)
+    [found] = client.get("/api/v1/photos", params={"search": "a.raf"}).json()["photos"]
+    one = client.get(f"/api/v1/photos/{found['id']}").json()
+    assert (one["preview"], one["width"], one["height"]) == (True, 600, 400)
+    assert client.get(one["photo"]).status_code == 200
+
+
 def test_a_photo_knows_its_size_and_label(client: TestClient, home: Home) -> None:
     identity = numbers(client)["landmark-002/view-001.jpg"]
     one = client.get(f"/api/v1/photos/{identity}").json()
     assert (one["width"], one["height"], one["label"]) == (160, 120, "landmark-002")
     file = home / "photos" / "landmark-002" / "view-001.jpg"
     assert (one["bytes"], one["tags"]) == (file.stat().st_size, [])
+    assert one["preview"] is False
     assert (one["original"].split("?")[0], one["original_is_file"]) == (
         f"/api/v1/photos/{identity}/original",
         False,

@@ -178,6 +178,7 @@ class PhotoDetails(PhotoInfo):
     original_is_file: bool = Field(
         description="Whether that is the file itself; otherwise it is an upright, re-encoded JPEG."
     )
+    preview: bool = Field(description="Whether it is a RAW file, known by the preview inside.")
 
 
 class PhotoPage(BaseModel):

@@ -11,6 +11,7 @@ export function photoFacts(photo) {
   const rows = [
     ["Path", photo.name],
     ["Pixels", photo.width && `${count(photo.width)} × ${count(photo.height)}`],
+    ["RAW", photo.preview && "shown and searched by the preview in the file"],
     ["File", photo.bytes && bytes(photo.bytes)],
     ["Taken", photo.taken?.replace("T", " ")],
     ["Camera", photo.camera],

@@ -1,6 +1,6 @@
 """Albums: groups of the photos of a collection that show the same place.
 
-Descriptors propose pairs and keypoints decide which match; results are kept in a file, so that an
+Embeddings propose pairs and keypoints decide which match; results are kept in a file, so that an
 interrupted run continues. Connected components alone would not do: one wrong match joins two
 albums, and a chain of them the whole collection. So pairs come first whose two photos match the
 same other photos (the structural similarity of SCAN, Xu et al., KDD 2007), and a pair joins two
@@ -101,7 +101,7 @@ def groups(
 ) -> GroupReport:
     """Group the photos of a collection that show the same place, the largest group first.
 
-    Memory holds a few blocks of descriptors and the pairs that match.
+    Memory holds a few blocks of embeddings and the pairs that match.
 
     Example:
         >>> for group in groups("photos.solar"):  # doctest: +SKIP

@@ -35,7 +35,7 @@ def attention(
     size: Annotated[int, typer.Option("--shorter-side", min=32, max=4096)] = SIZE,
     opacity: Annotated[float, typer.Option(min=0, max=1)] = 0.65,
     colours: str = "ember",
-    descriptor: bool = False,
+    unsmoothed: bool = False,
     device: Device = None,
 ) -> None:
     """Overlay the attention map of a point in a photo.
@@ -53,7 +53,7 @@ def attention(
         size: Resize the photo's shorter side to this.
         opacity: Opacity of the map over the photo.
         colours: Colour map: ember, or jet as published.
-        descriptor: Draw the attention as the embedding uses it; by default it is smoothed.
+        unsmoothed: Draw the attention as the embedding uses it; by default it is smoothed.
     """
     from solar.show.colours import COLOURS
 
@@ -68,7 +68,7 @@ def attention(
     if single and len(images) > 1:
         raise SolarError("Only --figure and --patch take several photos.")
     locations = [_parse(text) for text in at or ()]
-    run: dict[str, Any] = {"layer": layer, "picture_scale": not descriptor}
+    run: dict[str, Any] = {"layer": layer, "picture_scale": not unsmoothed}
     style: dict[str, Any] = {"opacity": opacity, "colours": colours}
     if patch:
         from solar.show.attention_maps import FOUR, draw_patches

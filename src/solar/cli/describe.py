@@ -1,4 +1,4 @@
-"""`solar describe`: photos to descriptors."""
+"""`solar describe`: photos to embeddings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -106,7 +106,7 @@ def _unusable(photo: Path) -> str | None:
 def _runner(
     network: "Network", settings: "Settings", photos: list[Path]
 ) -> "Callable[[Pixels], Floats]":
-    """The function from a decoded photo to its descriptor (dim,) on the chosen backend."""
+    """The function from a decoded photo to its embedding (dim,) on the chosen backend."""
     from solar.describe.pipeline import as_input, as_rows
     from solar.describe.runtime import describer
     from solar.images import Photos

@@ -31,7 +31,7 @@ _INTERNAL = {"recorded": False, "compared": False, "chosen": False}
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides a descriptor besides the photo and the network.
+    """What decides an embedding besides the photo and the network.
 
     Attributes:
         size: Longest side of a photo in pixels; by default the network's own.

@@ -1,4 +1,4 @@
-"""Photos and their descriptors: computed by a model, cached, or read from files."""
+"""Photos and their embeddings: computed by a model, cached, or read from files."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class DescribedPhotos:
         return replace(self, rows=as_rows(self.rows).select(order), known=tuple(names))
 
     def picture(self, name: str) -> Path | bytes | None:
-        """A photo's file or its bytes; None where only its descriptor is known."""
+        """A photo's file or its bytes; None where only its embedding is known."""
         return None if self.photos is None else self.photos.read(self.photos.names.index(name))
 
 
@@ -121,7 +121,7 @@ def from_index(index: PhotoIndex, photos: Photos | None = None) -> DescribedPhot
 def open_rows(
     what: Features, name: str, option: str, describe: PhotoDescriber | None = None
 ) -> DescribedPhotos:
-    """Descriptors from an array, an index or a file, or of photos; nothing is copied."""
+    """Embeddings from an array, an index or a file, or of photos; nothing is copied."""
     if isinstance(what, np.ndarray):
         return DescribedPhotos(what, name)
     path, name = Path(what), os.fspath(what)
@@ -213,7 +213,7 @@ def how_described(describe: PhotoDescriber | None, settings: EvaluationSettings)
 
 
 def needs_model(what: str | Path | None, settings: EvaluationSettings) -> bool:
-    """Whether there are photos to describe, and no descriptors without a model's name."""
+    """Whether there are photos to describe, and no embeddings without a model's name."""
     given = (settings.features, settings.predictions)
     if settings.method == "asmk" or any(one is not None for one in given):
         return False

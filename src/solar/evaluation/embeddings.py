@@ -25,7 +25,7 @@ _PLAUSIBLE_SAMPLE = 32  # columns of a mapped file are scattered reads: look at 
 
 
 def read_vectors(path: str | os.PathLike[str]) -> AnyFloats:
-    """Read descriptors as (n, dim), from `.npy`, `.pt` or `.mat`.
+    """Read embeddings as (n, dim), from `.npy`, `.pt` or `.mat`.
 
     `file.mat:X` or `file.pt:X` names one of several arrays. `.npy` and newer `.pt` files are
     mapped, so an array of any size opens at once. A `.pt` or `.mat` holds (dim, n), as

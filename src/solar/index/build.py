@@ -272,7 +272,7 @@ def refuse_taken(address: Address) -> None:
             refuse_place(Path(address))
         return
     raise SolarError(
-        f"{address} is an index already, and complete: bring it up to date with `solar index sync`, "
-        "add a folder with `solar index add` (in Python, solar.Index.open opens and solar.sync "
+        f"{address} is an index already, and whole: bring it up to date with `solar index sync`,"
+        " add a folder with `solar index add` (in Python, solar.Index.open opens and solar.sync "
         "updates it), or choose another name."
     )

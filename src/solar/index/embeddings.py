@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DescribedCollection:
-    """Photos and their descriptors."""
+    """Photos and their embeddings."""
 
     names: tuple[str, ...]  # each once, relative to the image folder
     vectors: Matrix  # (n, dim) of unit norm, mapped

@@ -33,14 +33,14 @@ class RetrievalConfig:
         local_whitening: A linear layer on every location before the pooling.
         whitening: A linear layer with bias after the pooling.
         normalise_pooled: Divide the pooled vector by its length before that layer, too.
-        dim: Length of a descriptor; None keeps the backbone's channels.
+        dim: Length of an embedding; None keeps the backbone's channels.
         mean: Subtracted from pixels in 0..1.
         std: Divides them.
         size: Longest side that a photo is reduced to.
-        scales: Descriptors of these scales are averaged.
-        post_whitening: Whitening learned after training and applied to the averaged descriptor,
+        scales: Embeddings of these scales are averaged.
+        post_whitening: Whitening learned after training and applied to the averaged embedding,
             as the older GeM networks do it: one layer for a single scale, one for several.
-        adaptation: Length of the descriptor after the linear layer of `solar.adapt`, if any.
+        adaptation: Length of the embedding after the linear layer of `solar.adapt`, if any.
         backbone_settings: The config.json of a backbone of `transformers`; None for ours.
         interpolation: How photos are resized to other scales, and to the backbone's grid.
         square: How photos become squares of `size` pixels; None keeps their aspect ratio.
@@ -76,7 +76,7 @@ class RetrievalConfig:
         if self.pooling in TOKENS and self.backbone_settings is None:
             raise SolarError(f"{self.backbone} has no class token: pool by gem or mean.")
         if self.dim is not None and not self.whitening:
-            raise SolarError("Only a whitening layer can change the length of a descriptor.")
+            raise SolarError("Only a whitening layer can change the length of an embedding.")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready settings."""

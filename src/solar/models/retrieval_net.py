@@ -26,7 +26,7 @@ from solar.nn.backbones.vision_tower import VisionTower, is_joint
 
 
 class RetrievalNet(nn.Module):
-    """A batch of normalised images in, unit descriptors out.
+    """A batch of normalised images in, unit embeddings out.
 
     Example:
         >>> net = RetrievalNet(RetrievalConfig("resnet18", attention={4: 4, 5: 2})).eval()
@@ -67,7 +67,7 @@ class RetrievalNet(nn.Module):
 
     @property
     def dim(self) -> int:
-        """Length of a descriptor."""
+        """Length of an embedding."""
         return self.config.adaptation or self.config.dim or self.pooled_dim
 
     @property
@@ -120,7 +120,7 @@ class RetrievalNet(nn.Module):
         return features
 
     def head(self, features: Tensor) -> Tensor:
-        """Feature maps (b, c, h, w) of the backbone to unit descriptors (b, dim), in float32."""
+        """Feature maps (b, c, h, w) of the backbone to unit embeddings (b, dim), in float32."""
         with torch.autocast(features.device.type, enabled=False):
             pooled: Tensor = self.pool(self.before_pooling(features))
             if self.whiten is None or self.config.normalise_pooled:
@@ -158,7 +158,7 @@ class RetrievalNet(nn.Module):
         return resize(images, scale, self.grid, self.config.interpolation)
 
     def average(self, vectors: Sequence[Tensor]) -> Tensor:
-        """Average the descriptors of one photo's scales, (b, dim) each.
+        """Average the embeddings of one photo's scales, (b, dim) each.
 
         Networks without a whitening layer average with the power of their GeM exponent, as
         published; the others plainly. Whitening learned afterwards and the layer of `solar.adapt`
@@ -173,7 +173,7 @@ class RetrievalNet(nn.Module):
         return self.adapted(l2_normalize(self.post[name](mean)) if name in self.post else mean)
 
     def adapted(self, vectors: Tensor) -> Tensor:
-        """Averaged descriptors (b, ·) through the layer of `solar.adapt`, if there is one."""
+        """Averaged embeddings (b, ·) through the layer of `solar.adapt`, if there is one."""
         return vectors if self.adapt is None else F.normalize(self.adapt(vectors))
 
     def with_adaptation(self, layer: nn.Linear | None) -> RetrievalNet:

@@ -1,6 +1,6 @@
 """Groups of photos of a collection that are one photo, one moment, or one place.
 
-Every photo is opened once for a small picture. Descriptors and small pictures name candidates; the
+Every photo is opened once for a small picture. Embeddings and small pictures name candidates; the
 relation of each is decided from pixels and keypoints, and written to a file, so that a stopped run
 resumes and ends with the same report.
 """
@@ -95,7 +95,7 @@ def duplicates(
 ) -> DuplicateReport:
     """Group photos that are copies of each other, or show the same place.
 
-    Nothing is deleted or moved. Memory holds small pictures and a few blocks of descriptors.
+    Nothing is deleted or moved. Memory holds small pictures and a few blocks of embeddings.
 
     Example:
         >>> for group in duplicates("photos.solar", kinds=["exact", "copy"]):  # doctest: +SKIP

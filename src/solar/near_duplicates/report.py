@@ -60,7 +60,7 @@ class Relation:
         b: The other; of a crop, the part.
         kind: One of `KINDS`.
         how: What was visibly done: `mirrored, re-encoded`.
-        score: Cosine similarity of the descriptors; None if not compared.
+        score: Cosine similarity of the embeddings; None if not compared.
         mapping: From relative coordinates of a to those of b; None if unknown.
         covers: The share of a, and of b, that the other shows.
         difference: Mean difference of pixels where both show the same, 0 to 1, after matching

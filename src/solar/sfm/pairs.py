@@ -1,6 +1,6 @@
 """Which photos of a collection are worth matching: pairs for structure from motion.
 
-Each photo is paired with the k that are most similar by their descriptors, and, for the frames of a
+Each photo is paired with the k that are most similar by their embeddings, and, for the frames of a
 video, with those before and after it. A pair counts once, whichever of the two found the other.
 Lists of pairs are files as COLMAP and hloc read them, with a line `image1.jpg image2.jpg` for each.
 """
@@ -62,7 +62,7 @@ class PairSettings:
         query: Pair only these photos with others: names, or a file with one name per line.
         window: Also pair each photo with this many before and after it in its folder, by name.
         within: If both photos have a GPS position, only pair them within this many metres.
-        device: Where photos are described, and descriptors compared if it is `cuda`.
+        device: Where photos are described, and embeddings compared if it is `cuda`.
     """
 
     k: int = 20
@@ -93,7 +93,7 @@ def pairs(
 ) -> Iterator[Pair]:
     """Choose the pairs of photos that are worth matching, each once.
 
-    Memory holds a few blocks of descriptors, never a matrix of all similarities.
+    Memory holds a few blocks of embeddings, never a matrix of all similarities.
 
     Example:
         >>> for a, b in pairs("photos.solar", k=20):  # doctest: +SKIP

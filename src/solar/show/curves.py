@@ -30,7 +30,7 @@ _PANELS = (
     ("cosine distance to the teacher", ("places", "pooled")),
     ("squared distance", ("near", "far")),
     ("distance", ("positive_distance", "negative_distance")),
-    ("variance of descriptors", ("spread", "pool_similarity")),
+    ("variance of embeddings", ("spread", "pool_similarity")),
     ("learning rate", ("lr",)),
 )
 _WIDTHS = (3.0, 1.5, 1.5)  # a loss of one part shows under the curve of that part

@@ -61,7 +61,7 @@ class Explanation:
     A notebook shows it as a picture.
 
     Attributes:
-        a: What the regions of A add to its descriptor.
+        a: What the regions of A add to its embedding.
         b: The same for B.
         photos: Both, upright and reduced, for pictures.
         plain: The explanation without second-order attention, if requested.

@@ -1,7 +1,7 @@
-"""Fit a linear layer on frozen descriptors to labelled photos; kept if it helps significantly.
+"""Fit a linear layer on frozen embeddings to labelled photos; kept if it helps significantly.
 
 The layer, its loss and its optimiser are those of ILIAS (Kordopatis-Zilos et al. 2025): a
-descriptor x becomes unit(W x + b), every place has a vector, and the cross entropy of the cosines
+embedding x becomes unit(W x + b), every place has a vector, and the cross entropy of the cosines
 to all of them is minimised. There the layer starts at random, which on a few thousand photos
 overfits. Here it starts close to the identity, is pulled towards that start, and is kept only if it
 helps with places it has not seen (`benchmarks/adapt.py`, docs/own-training.md).
@@ -49,7 +49,7 @@ class AdaptationSettings:
     """How a layer is trained and measured.
 
     Attributes:
-        dim: Length of the new descriptor; default: 512, or that of the old one if shorter.
+        dim: Length of the new embedding; default: 512, or that of the old one if shorter.
         start: "whitened" within places, without bias, and every place starts as the mean of its
             photos; or "random", as published.
         shrink: How close the whitened start is to the identity: this multiple of the mean variance

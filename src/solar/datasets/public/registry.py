@@ -252,7 +252,7 @@ _SOLAR_VECTORS = File(
 )
 _REVISITOP1M_SOLAR = Dataset(
     name="revisitop1m-solar",
-    about="The paper's SOLAR descriptors of the million distractors, in place of the photos",
+    about="The paper's SOLAR embeddings of the million distractors, in place of the photos",
     terms="See the publisher's page; cite their paper.",
     page="https://github.com/tonyngjichun/SOLAR",
     files=(_SOLAR_VECTORS,),

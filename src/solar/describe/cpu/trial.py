@@ -67,7 +67,7 @@ def tried_out(
             if not death.lasting:
                 return verdict
             continue
-        reason = f"its descriptors reach a cosine of only {cosine:.4f} to torch's, of {least}"
+        reason = f"its embeddings reach a cosine of only {cosine:.4f} to torch's, of {least}"
         works = cosine >= least
         verdict = Verdict(works, cap, "" if works else reason)
         break

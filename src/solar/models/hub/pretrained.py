@@ -45,15 +45,15 @@ def from_folder(
     Mean, standard deviation, interpolation and size are those of `preprocessor_config.json`. Its
     (crop) size becomes that of a photo's longer side: photos are neither cropped nor squeezed.
 
-    For a model with a text side (CLIP, SigLIP) the descriptor is its own embedding of photos, which
-    are cropped or squeezed as its preprocessor says; `describe_text` describes texts.
+    For a model with a text side (CLIP, SigLIP) the embedding is the one of its photo side: photos
+    are cropped or squeezed as its preprocessor says, and `describe_text` describes texts.
 
     Args:
         folder: Has config.json and model.safetensors.
         pooling: Default: "cls" if the backbone has a class token, else "gem".
         attention: Layer number to channel reduction, for blocks that start as the identity.
         whitening: Add a whitening layer, which starts at random.
-        dim: Length of a descriptor after it.
+        dim: Length of an embedding after it.
 
     Raises:
         SolarError: A file is missing, damaged or does not fit; `transformers` is not installed or

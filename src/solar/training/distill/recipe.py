@@ -42,9 +42,9 @@ class Student:
         start: A network whose backbone is copied, as `solar.load` takes it; default: random.
         whitening: Of the pooled vector: "none"; "pca" of the training photos at the end; "places",
             which then also whitens differences within landmarks (`solar.nn.within_whitening`); or
-            "teacher", the layer trained to imitate the teacher's descriptor, so that descriptors
+            "teacher", the layer trained to imitate the teacher's embedding, so that embeddings
             of the two can be compared.
-        dim: Length of a descriptor with "pca" or "places"; default: the backbone's channels.
+        dim: Length of an embedding with "pca" or "places"; default: the backbone's channels.
         power: Strength of "pca", from 0 (none) to 1 (`solar.nn.pca_whitening`).
         size: Default longest side of photos to describe.
         scales: Default scales of photos to describe.
@@ -103,11 +103,11 @@ class DistillLoss:
 
     Attributes:
         places: Cosine distance to the teacher's map, at every location.
-        pooled: Cosine distance to the teacher's descriptor.
+        pooled: Cosine distance to the teacher's embedding.
         relation: Kullback-Leibler divergence of the softmaxes over similarities within the batch.
         alike: Contrast of two views of each photo, and of photos of one landmark, with all others
             in the batch (`solar.losses.info_nce`), after a projection of its own.
-        second_order: The paper's second-order similarity loss on the same descriptors; negatives
+        second_order: The paper's second-order similarity loss on the same embeddings; negatives
             are the nearest in the batch.
         temperature: Of the contrast and the relation.
     """
@@ -161,8 +161,8 @@ class DistillRecipe(Recipe):
 
     Attributes:
         teacher: As `distill.teacher.load_teacher` takes it. Of several, the map of the first and
-            the concatenated descriptors of all are imitated.
-        shares: Of the teachers in similarities of the concatenated descriptors; default: equal.
+            the concatenated embeddings of all are imitated.
+        shares: Of the teachers in similarities of the concatenated embeddings; default: equal.
         whiten_teacher: Strength, from 0 (none) to 1, of a whitening by 20,000 photos of the first
             teacher and of those without a whitening of their own (`Teacher.whiten`).
         tune: Fine-tuning of the first teacher before distillation.

@@ -26,7 +26,7 @@ class NetworkStart:
         pooling: gem, mean, mac …; for a backbone with a class token also cls and cls+gem; for
             local features how, delf and delg, with `whitening: false`.
         whitening: Whether a linear layer follows the pooling.
-        dim: Length of a descriptor. Default: the backbone's channels.
+        dim: Length of an embedding. Default: the backbone's channels.
         features: A network whose backbone is copied; without it a backbone that is not pretrained
             starts at random.
         whitening_from: A whitening layer, or a network with one; "features" takes that of
@@ -199,7 +199,7 @@ class PhotoRecipe(Recipe):
         epochs: At most this many.
         keep_epochs: Also keep the network of every so many epochs, as epoch-0010.safetensors; 0:
             only the best and the last.
-        stop_on_collapse: End the run when descriptors collapse, instead of warning.
+        stop_on_collapse: End the run when embeddings collapse, instead of warning.
     """
 
     data: RetrievalData
@@ -258,10 +258,10 @@ class PlaceLoss:
     Attributes:
         kind: One of `solar.losses.MARGIN_LOSSES`: arcface, cosface or curricular.
         margin: By default 0.2 (curricular: 0.15).
-        scale: Factor of the cosines before the softmax; by default the root of the descriptor's
+        scale: Factor of the cosines before the softmax; by default the root of the embedding's
             length, as in Token.
         start: Initial weights of the places: "random", as published, or the "means" of their
-            photos' descriptors, which is better for a trained network but describes every photo.
+            photos' embeddings, which is better for a trained network but describes every photo.
         second_order: Weight of the second-order similarity loss, divided by the number of pairs.
             It needs `each` of 2 or more; negatives are the nearest five in the batch.
     """

@@ -62,6 +62,12 @@ def test_an_unknown_model_is_refused_at_once(command: str) -> None:
     assert "solar-r18" in said  # a name like it
 
 
+def test_unknown_local_features_are_refused_at_once() -> None:
+    said = refused_without_torch("search", "a.solar", "b.jpg", "--local-features", "solar-loca-345")
+    assert "solar-loca-345" in said
+    assert "solar-local-345" in said
+
+
 @pytest.mark.skipif("+cpu" not in torch.__version__, reason="asks how many GPUs there are")
 def test_a_gpu_is_refused_at_once_where_torch_knows_none() -> None:
     assert "cuda:1" in refused_without_torch("evaluate", "photos", "--device", "cuda:1")

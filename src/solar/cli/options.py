@@ -51,6 +51,11 @@ def known_model(model: str | None) -> str | None:
     return model
 
 
+def known_local_features(name: str | None) -> str | None:
+    """Return the name of local features; a SolarError if there are none of that name."""
+    return name if name in ("rootsift", "sift", "orb", "akaze") else known_model(name)
+
+
 def existing_folder(photos: Path | None) -> Path | None:
     """Return the folder of --photos; a SolarError if there is none."""
     from solar.errors import SolarError
@@ -199,6 +204,7 @@ LocalFeatures = Annotated[
         help="Local features: rootsift (default), sift, orb, akaze, or a patch, HOW or DELF model. "
         "ASMK takes all but orb and akaze.",
         autocompletion=keypoint_models,
+        callback=known_local_features,
     ),
 ]
 Keypoints = Annotated[int, typer.Option(min=1, help="Maximum keypoints per photo.")]

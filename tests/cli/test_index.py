@@ -46,7 +46,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             exif.get_ifd(0x8769)[0x9003] = f"201{identity}:01:01 12:00:00"
             photo = toy.landmark(identity, view)
             photo.save(home / "photos" / f"{identity}" / f"{view}.jpg", exif=exif)
-    (home / "tags.jsonl").write_text('{"path": "2/0.jpg", "tags": ["night"], "floor": 3}\n')
+    (home / "tags.jsonl").write_text(
+        '{"path": "2/0.jpg", "tags": ["night"], "floor": 3, "up": true}\n'
+    )
     done = solar(
         *("index", "build", home / "photos", "-o", home / "photos.solar"),
         *("--model", home / "model.safetensors", "--metadata", home / "tags.jsonl"),
@@ -108,12 +110,13 @@ def test_own_fields_are_told_of_hits_and_of_the_index(home: Path, tmp_path: Path
     search = ("search", index, "2/1.jpg", "--no-rerank")
     hits = json.loads(solar(*search, "--json").stdout)
     told = {hit["path"]: (hit["tags"], hit["fields"]) for hit in hits}
-    assert told.pop("2/0.jpg") == (["night"], {"floor": 3})
+    assert told.pop("2/0.jpg") == (["night"], {"floor": 3, "up": True})
     assert set(map(str, told.values())) == {"([], {})"}
     solar(*search, "--csv", table)
     with table.open(newline="") as file:
-        assert {row["path"]: row["floor"] for row in csv.DictReader(file)}["2/0.jpg"] == "3"
-    assert json.loads(solar("index", "info", index, "--json").stdout)["fields"] == ["floor"]
+        rows = {row["path"]: (row["floor"], row["up"]) for row in csv.DictReader(file)}
+    assert (rows["2/0.jpg"], rows["1/0.jpg"]) == (("3", "true"), ("", ""))
+    assert json.loads(solar("index", "info", index, "--json").stdout)["fields"] == ["floor", "up"]
 
 
 def test_a_search_that_finds_nothing_says_so(home: Path) -> None:

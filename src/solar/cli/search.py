@@ -261,6 +261,8 @@ def _write_csv(hits: "list[Hit]", known: "Mapping[str, Photo | None]", file: Pat
     """Write a row per hit, with a column for each own field that one of them has."""
     import csv
 
+    from solar.storage.conditions import as_text
+
     fields = [photo.fields if (photo := known.get(hit.path)) else {} for hit in hits]
     names = sorted({name for one in fields for name in one})
 
@@ -271,7 +273,8 @@ def _write_csv(hits: "list[Hit]", known: "Mapping[str, Photo | None]", file: Pat
         table = csv.writer(out)
         table.writerow(["rank", *_FACTS, *names])
         for rank, (hit, own) in enumerate(zip(hits, fields, strict=True), 1):
-            table.writerow([rank, *_facts(hit).values(), *map(own.get, names)])
+            values = [as_text(own[name]) if name in own else "" for name in names]
+            table.writerow([rank, *_facts(hit).values(), *values])
     say(f"{counted(len(hits), 'photo')} → {file}")
 
 

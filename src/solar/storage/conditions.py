@@ -75,7 +75,7 @@ def parse_where(
     if isinstance(conditions, str):
         conditions = [conditions]
     elif isinstance(conditions, Mapping):
-        conditions = [f"{field}={_text(field, value)}" for field, value in conditions.items()]
+        conditions = [_equal(field, value) for field, value in conditions.items()]
     return tuple(c if isinstance(c, Condition) else _parse(c) for c in conditions or ())
 
 
@@ -108,12 +108,14 @@ def _parse(text: str) -> Condition:
     )
 
 
-def _text(field: str, value: object) -> str:
-    """The value of a condition as it is written."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool | int | float):
-        return json.dumps(value)
+def as_text(value: FieldValue) -> str:
+    """A value as conditions have it: `3`, `true`, `red`."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _equal(field: str, value: object) -> str:
+    if isinstance(value, str | bool | int | float):
+        return f"{field}={as_text(value)}"
     raise SolarError(
         f"The condition {field!r}: {value!r} is not understood: give one text or number, or a list "
         "of conditions such as ['tag=night', 'tag=river']."

@@ -29,7 +29,7 @@ def solar(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[st
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Path:
-    photos = [Photo(f"{n}.jpg", 30, 20, ("night",) * (n % 2)) for n in range(8)]
+    photos = [Photo(f"{n}.jpg", 30, 20, ("night",) * (n % 2), fields={"n": n}) for n in range(8)]
     Index.create(tmp_path / "photos.solar", np.eye(8), photos).close()
     return tmp_path / "photos.solar"
 
@@ -38,7 +38,8 @@ def test_an_index_moves_to_milvus(embedded: Path, tmp_path: Path) -> None:
     pytest.importorskip("milvus_lite", reason='pip install "solar-retrieval[milvus]"')
     address = f"milvus://{tmp_path}/photos.db"
     assert "8 photos" in solar("index", "copy", embedded, f"{address}?index=HNSW").stderr
-    command = ("search", address, "3.jpg", "-k", 1, "--where", "tag=night", "--include-self")
+    command = ("search", address, "3.jpg", "-k", 1, "--where", "tag=night", "--where", "n>=3")
+    command = (*command, "--include-self")
     found = solar(*command, "--json").stdout
     unknown = (
         "absolute",
@@ -50,7 +51,8 @@ def test_an_index_moves_to_milvus(embedded: Path, tmp_path: Path) -> None:
         "position",
         "camera",
     )
-    assert json.loads(found) == [{"path": "3.jpg", "score": 1.0, **dict.fromkeys(unknown)}]
+    known = {"path": "3.jpg", "score": 1.0, "tags": ["night"], "fields": {"n": 3}}
+    assert json.loads(found) == [{**known, **dict.fromkeys(unknown)}]
     facts = json.loads(solar("index", "info", address, "--json").stdout)
     assert (facts["engine"], facts["photos"], facts["index"]) == ("milvus", 8, "HNSW")
 

@@ -61,11 +61,13 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     net = network_of(options.model or network({4: 4, 5: 2}, device="cpu"), device="cpu")
     photos = find_photos([options.photos])
-    shape = tuple(int(side) for side in options.size.split("x"))
+    width, height = map(int, options.size.split("x"))
     examples = photos.select(range(16))  # int8 takes its ranges from these
     last = range(len(photos) - options.check, len(photos))
     images = [read_image(photos.read(number)) for number in last]
-    checks = [np.asarray(image.resize(shape, Image.Resampling.LANCZOS)) for image in images]
+    checks = [
+        np.asarray(image.resize((width, height), Image.Resampling.LANCZOS)) for image in images
+    ]
     runs: dict[str, Run] = {"eager": eager(net, options.scales)}
     for name in options.backends:
         runs[name] = by(net, name, options.scales, examples)
@@ -79,7 +81,7 @@ def main() -> None:
     rows = []
     print(f"{'':18}{'ms':>8}{'median':>8}{'ratio':>7}{'cosine':>10}{'centred':>9}")
     for name, times in seconds.items():
-        row = {
+        row: dict[str, Any] = {
             "backend": name,
             "fastest": min(times),
             "median": float(np.median(times)),
@@ -104,7 +106,8 @@ def eager(net: Network, scales: list[float]) -> Run:
     def run(photo: Pixels) -> Vectors:
         with inference(net.net):
             pixels = net.net.normalise(torch.tensor(photo)[None])
-            return as_rows(net.net.multiscale(pixels, scales))[0]
+            row: Vectors = as_rows(net.net.multiscale(pixels, scales))[0]
+            return row
 
     return run
 

@@ -284,9 +284,10 @@ def test_a_proxy_does_not_open_a_collection_to_everybody() -> None:
         (("--root-path", "/a b"), "--root-path /a b is not a path"),
         (("--root-path", "/api"), "--root-path /api is not a path"),
         (("--trusted-proxy", "nginx"), "write an address like 127.0.0.1, or a network like"),
+        (("--tiles", "https://a.b/{z}/{x}.png", "--tiles-attribution", "c"), "--tiles https"),
+        (("--tiles", "https://a.b/{z}/{x}/{y}.png"), "--tiles-attribution"),
+        (("--tiles-attribution", "c"), "--tiles"),
     ],
 )
-def test_paths_and_proxies_that_are_none(
-    home: Home, option: tuple[str, str], sentence: str
-) -> None:
+def test_addresses_that_are_none(home: Home, option: tuple[str, str], sentence: str) -> None:
     assert sentence in solar("serve", home / "model.solar", *option, expect=2).stderr

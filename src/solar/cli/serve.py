@@ -28,6 +28,8 @@ def serve(
     labels: Annotated[bool | None, typer.Option("--folder-labels/--no-folder-labels")] = None,
     writable: Annotated[bool, typer.Option()] = False,
     originals: Annotated[bool, typer.Option()] = False,
+    tiles: Annotated[str | None, typer.Option(metavar="URL")] = None,
+    tiles_attribution: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
     token: Annotated[str | None, typer.Option(envvar="SOLAR_TOKEN", show_default=False)] = None,
     allow_host: list[str] | None = None,
     root_path: Annotated[str, typer.Option(metavar="PATH")] = WebSettings.root_path,
@@ -55,6 +57,9 @@ def serve(
         labels: Whether folder names are labels; auto-detected by default.
         writable: Let visitors add photos, remove photos from the index, and update it.
         originals: Let visitors download the files themselves, with their EXIF.
+        tiles: Address of map tiles for the map of the world, with {z}, {x} and {y}, such as
+            https://tiles.example.org/{z}/{x}/{y}.png; default: a plain outline.
+        tiles_attribution: Whom the map credits for the tiles; required with --tiles.
         token: Access token required from visitors.
         allow_host: A host name that this server answers to; repeatable.
         root_path: URL path that the app is served under, such as /photos.
@@ -81,6 +86,8 @@ def serve(
         labels=labels,
         writable=writable,
         originals=originals,
+        tiles=tiles,
+        tiles_attribution=tiles_attribution,
         token=token or None,  # an empty variable is none
         hosts=tuple(allow_host or ()),
         root_path=root_path.rstrip("/"),

@@ -199,6 +199,8 @@ class Service:
                 token=settings.token is not None,
                 max_upload_bytes=settings.max_upload_bytes,
                 max_pixels=settings.max_pixels,
+                tiles=settings.tiles,
+                tiles_attribution=settings.tiles_attribution,
             ),
             features=schemas.Features(
                 rerank=[

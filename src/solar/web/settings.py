@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from solar.defaults import SIZE
+from solar.web.tiles import check_tiles
 
 INDEXES = "/indexes/"
 """The path above several indexes."""
@@ -32,6 +33,9 @@ class WebSettings:
         duplicates: A report of `solar duplicates` to review on the page.
         groups: A file of `solar groups` whose albums the page shows.
         labels: Use folder names as labels; None detects whether they are labels.
+        tiles: Address of map tiles with {z}, {x} and {y}, for the map of the world. Default: a
+            plain outline; nothing is requested from elsewhere.
+        tiles_attribution: Whom the map credits for the tiles; required with `tiles`.
         hosts: Host names that the app answers to, besides `localhost` and numeric addresses. This
             protects against DNS rebinding.
         root_path: The path that the app is served under, `/photos` for
@@ -65,6 +69,8 @@ class WebSettings:
     duplicates: str | Path | None = None
     groups: str | Path | None = None
     labels: bool | None = None
+    tiles: str | None = None
+    tiles_attribution: str | None = None
     hosts: tuple[str, ...] = ()
     root_path: str = ""
     home: str = ""
@@ -82,6 +88,10 @@ class WebSettings:
     attention_size: int = SIZE
     why_bytes: int = 256 * MIB
     in_flight_bytes: int = 256 * MIB
+
+    def __post_init__(self) -> None:
+        """Refuse tiles that cannot be shown."""
+        check_tiles(self.tiles, self.tiles_attribution)
 
     @property
     def label(self) -> str:

@@ -88,6 +88,8 @@ class SettingsInfo(BaseModel):
     token: bool
     max_upload_bytes: int
     max_pixels: int
+    tiles: str | None = Field(None, description="Address of map tiles: {z}, {x}, {y}.")
+    tiles_attribution: str | None = Field(None, description="Whom the map credits for them.")
 
 
 def _method(name: str) -> str:

@@ -20,6 +20,7 @@ from solar.web.guard.access import Keys, Rates, check_host, check_origin, cost_o
 from solar.web.monitoring import Metrics
 from solar.web.problems import HIDDEN, WebError
 from solar.web.settings import INDEXES, WebSettings
+from solar.web.tiles import tile_origin
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -27,13 +28,12 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:{tiles}; "
     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-HEADERS = {
-    "Content-Security-Policy": POLICY,
+_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -58,6 +58,12 @@ _LINGER_WHOLE_SECONDS = 10.0
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 log = logging.getLogger("solar.web")
+
+
+def _headers(settings: WebSettings) -> dict[str, str]:
+    """Headers of every answer: pictures come from here, and from the server of map tiles."""
+    tiles = f" {tile_origin(settings.tiles)}" if settings.tiles else ""
+    return {"Content-Security-Policy": _POLICY.format(tiles=tiles), **_HEADERS}
 
 
 class InFlight:
@@ -196,6 +202,7 @@ class Guard:
     ) -> None:
         self._app, self._settings, self._keys, self._metrics = app, settings, keys, metrics
         self._admission = admission or Admission(settings)
+        self._headers = _headers(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have it answered."""
@@ -206,7 +213,7 @@ class Guard:
         # Without the path that the app is mounted at.
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         longest = self._admission.longest.get(path, _JSON_BYTES)
-        answer, body = _Answer(send), Body(receive, headers, longest)
+        answer, body = _Answer(send, self._headers), Body(receive, headers, longest)
         try:
             self._check(scope, path, headers)
             body.check_announced()
@@ -257,8 +264,8 @@ class Guard:
 class _Answer:
     """Sends an answer with our headers, or a refusal in its place."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
+        self._send, self._headers = send, headers
         self.status = 0
 
     def unless(self, body: Body) -> Send:
@@ -273,7 +280,7 @@ class _Answer:
             if message["type"] == "http.response.start":
                 self.status = message["status"]
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in self._headers.items():
                     headers.setdefault(name, value)
                 if body.unread:
                     headers["Connection"] = "close"
@@ -291,7 +298,7 @@ class _Answer:
             raise problem
         self.status = problem.status
         rest = body.unread
-        headers = {**HEADERS, **problem.headers, "Cache-Control": "no-store"}
+        headers = {**self._headers, **problem.headers, "Cache-Control": "no-store"}
         headers |= {"Connection": "close"} if rest else {}
         answer = JSONResponse({"error": problem.sentence}, self.status, headers)
         start = {"type": "http.response.start", "status": self.status}

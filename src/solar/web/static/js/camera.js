@@ -7,26 +7,26 @@ const APART = 220;
 const INSIDE = 0.15;
 // Half a photo of the map, which the outermost ones need around them.
 const MARGIN = 64;
-// Of the world, from west to east.
-const LEAST = 0.06;
 // So many points tell how far apart all of them lie.
 const SAMPLE = 200;
 
 /**
  * How all points fill a window of this size; only what is near what has a meaning, so it may be
- * stretched, unless they are on a map of the `world`, of which a part is always seen.
+ * stretched, unless they are on a map of the world, of which at least a part (`least`) is seen.
  */
-export function fitted(points, width, height, world = false) {
+export function fitted(points, width, height, least = null) {
   const spread = (values, room) => {
     const low = values.reduce((a, b) => Math.min(a, b), Infinity);
     const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
-    const range = Math.max(high - low, world ? LEAST : 0);
+    const range = Math.max(high - low, least ?? 0);
     const size = range ? (room - 2 * Math.min(MARGIN, 0.12 * room)) / range : 1;
     return { size, from: (own) => room / 2 - ((low + high) / 2) * own };
   };
   const [across, down] = [spread(points.map(({ x }) => x), width), spread(points.map(({ y }) => y), height)];
-  const least = Math.min(across.size, down.size);
-  const sizes = world ? { across: least, down: least } : { across: across.size, down: down.size };
+  const smaller = Math.min(across.size, down.size);
+  const sizes = least
+    ? { across: smaller, down: smaller }
+    : { across: across.size, down: down.size };
   return { x: across.from(sizes.across), y: down.from(sizes.down), scale: 1, ...sizes };
 }
 

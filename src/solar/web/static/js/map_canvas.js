@@ -38,7 +38,7 @@ export function pictured(camera, seen, size) {
 
 /**
  * @param {HTMLCanvasElement} canvas
- * @param {object} scene world (whether it is a map of it), camera, points (those seen), shown (a set of those that are photos), size of
+ * @param {object} scene world (whether it is a map of it), tiles behind it, camera, points (those seen), shown (a set of those that are photos), size of
  *   photos, picture(id), chosen, selected (a set), colours, colourOf(point), band (x1, y1, x2, y2).
  */
 export function drawMap(canvas, scene) {
@@ -48,6 +48,11 @@ export function drawMap(canvas, scene) {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, canvas.width, canvas.height);
   if (scene.world) drawWorld(context, camera, colours.ink);
+  if (scene.tiles) {
+    scene.tiles.draw(context, camera, canvas.width / ratio, canvas.height / ratio);
+    context.fillStyle = colours.veil;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+  }
   const radius = Math.min(6, Math.max(1.5, 60 / Math.sqrt(points.length)));
   const imageOf = (point) => (shown.has(point) ? picture(point.id) : null);
   const photos = [];

@@ -7,10 +7,13 @@ import { TAP, watchGestures } from "../gestures.js";
 import { drawMap, pictured, pictureSize, visible } from "../map_canvas.js";
 import { say } from "../notice.js";
 import * as route from "../route.js";
-import { thumbnails } from "../thumbnails.js";
+import { pictures } from "../pictures.js";
 import { photoAddress } from "../viewer/address.js";
 import { counted, shortName } from "../words.js";
+import { closest, worldTiles } from "./tiles.js";
 
+// The least of the world that is shown at first, from west to east.
+const [CITY, REGION] = [0.0005, 0.06];
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const LABEL =
   "The map. Arrow keys move from photo to photo; with Shift they also select. Enter opens the photo, q searches with it, Space selects it. Plus and minus zoom.";
@@ -22,12 +25,14 @@ let remembered = JSON.parse(sessionStorage.getItem(REMEMBERED));
  * Draws points into `holder`.
  * @param {function(object): string} colourOf The colour of a point.
  * @param {function(object[])} selecting Called with the photos that are selected.
- * @param {boolean} world Whether the points are on a map of the world.
+ * @param {?object} world Where the points are on a map of the world: its `tiles` and whom they are
+ *   from (`tiles_attribution`), or null for an outline.
  */
-export function chart(holder, points, colourOf, selecting, world = false) {
+export function chart(holder, points, colourOf, selecting, world = null) {
   const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": LABEL });
   const card = el("div.map-card", { hidden: true });
-  holder.replaceChildren(canvas, card);
+  const credit = world?.tiles && el("small.map-credit", {}, world.tiles_attribution);
+  holder.replaceChildren(...[canvas, card, credit].filter(Boolean));
   const between = cameras.spacing(points);
   let camera = null;
   let chosen = null;
@@ -35,7 +40,10 @@ export function chart(holder, points, colourOf, selecting, world = false) {
   let colours = null;
   let due = 0;
   let size = { width: 0, height: 0 };
-  const pictures = thumbnails(draw);
+  // Pictures of the smallest width that the server makes.
+  const photos = pictures(draw, ({ thumbnail }) => thumbnail.replace(/\bw=\d+/, "w=160"));
+  const tiles = world?.tiles && worldTiles(world.tiles, draw);
+  const least = world && (tiles ? CITY : REGION);
   let boxing = false; // whether dragging draws a box, as it does with Shift
   let band = null; // the box: x1, y1, x2, y2 in the window
 
@@ -45,21 +53,21 @@ export function chart(holder, points, colourOf, selecting, world = false) {
       const seen = visible(camera, points, size.width, size.height);
       const wide = pictureSize(seen.length, size.width, size.height);
       const shown = pictured(camera, seen, wide);
-      pictures.want(shown);
+      photos.want(shown);
       drawMap(canvas, {
-        ...{ camera, points: seen, shown: new Set(shown), size: wide, picture: pictures.get },
-        ...{ chosen, selected, colours, colourOf, band, world },
+        ...{ camera, points: seen, shown: new Set(shown), size: wide, picture: photos.get },
+        ...{ chosen, selected, colours, colourOf, band, world, tiles },
       });
-      canvas.dataset.pictures = shown.filter((point) => pictures.get(point.id)).length;
+      canvas.dataset.pictures = shown.filter((point) => photos.get(point.id)).length;
       canvas.dataset.seen = seen.length;
-      remembered = { camera, world, points: points.length };
+      remembered = { camera, world: Boolean(world), points: points.length };
     });
   }
 
   function recolour(next = colourOf) {
     colourOf = next;
     const here = getComputedStyle(canvas);
-    colours = { ink: here.getPropertyValue("color"), accent: here.getPropertyValue("outline-color") };
+    colours = { ink: here.color, accent: here.outlineColor, veil: here.caretColor };
     draw();
   }
 
@@ -73,13 +81,11 @@ export function chart(holder, points, colourOf, selecting, world = false) {
     canvas.height = Math.round(height * ratio);
     const same =
       remembered?.points === points.length &&
-      remembered.world === world &&
+      remembered.world === Boolean(world) &&
       remembered.camera.window === `${width}x${height}`;
     camera ??= same ? remembered.camera : null;
-    if (camera?.window !== `${width}x${height}`) {
-      const all = { ...cameras.fitted(points, width, height, world), window: `${width}x${height}` };
-      move(camera ? cameras.resized(camera, before, all, size) : all, { keeping: true });
-    }
+    if (camera?.window !== `${width}x${height}`)
+      move(camera ? cameras.resized(camera, before, whole(), size) : whole(), { keeping: true });
     recolour();
   }
 
@@ -96,13 +102,18 @@ export function chart(holder, points, colourOf, selecting, world = false) {
     return x >= 0 && y >= 0 && x <= size.width && y <= size.height;
   }
 
-  function fit() {
-    const all = cameras.fitted(points, size.width, size.height, world);
-    move({ ...all, window: `${size.width}x${size.height}` }, { keeping: true });
-  }
+  /** The camera that sees all photos. */
+  const whole = () => ({
+    ...cameras.fitted(points, size.width, size.height, least),
+    window: `${size.width}x${size.height}`,
+  });
 
-  const zoomed = (factor, at) =>
-    cameras.zoomed(camera, factor, at, cameras.closest(camera, between));
+  const fit = () => move(whole(), { keeping: true });
+
+  function zoomed(factor, at) {
+    const most = Math.max(cameras.closest(camera, between), tiles ? closest(camera.across) : 0);
+    return cameras.zoomed(camera, factor, at, most);
+  }
 
   /** Zooms where the chosen photo is, which so stays in sight, or else in the middle. */
   function zoom(factor) {

@@ -24,7 +24,7 @@ const hint = () =>
     : "Drag to move, scroll to zoom, click a photo to open it.";
 
 /** Makes the view in `root`. */
-export function explore(root) {
+export function explore(root, { info }) {
   const control = new AbortController();
   const note = el("p.facts", { role: "status" }, "Opening the map…");
   const holder = el("div.map", { "aria-busy": "true" });
@@ -100,7 +100,7 @@ export function explore(root) {
     );
     const colours = colour();
     map?.leave();
-    map = chart(holder, points, colours.of, chosen.show, world);
+    map = chart(holder, points, colours.of, chosen.show, world ? info.settings : null);
   }
 
   const go = (patch) => {

@@ -101,17 +101,17 @@ def test_5000_groups_are_gone_through_with_the_keyboard_alone(reviewed: str, vis
     at(page, 1)
 
     press("s")  # one photo over the other
-    press("j")
+    press("ArrowDown")
     at(page, 2)
     assert overlay(page) == pytest.approx([0, 0, 1, 1], abs=0.01)  # mirrored
-    press("j")
+    press("ArrowDown")
     at(page, 3)
     assert overlay(page) == pytest.approx(PART, abs=0.01)
     page.shoot("duplicates-slider")
     press("ArrowRight")  # moves the slider, which has the focus
     assert page.locator(".dup-range").input_value() == "51"
     assert page.locator(".dup-laid").evaluate("one => one.style.getPropertyValue('--at')") == "51%"
-    press("j")
+    press("ArrowDown")
     at(page, 4)
     corners = np.linalg.inv(TILTED) @ [[0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 1, 1]]
     x, y = corners[:2] / corners[2]
@@ -119,12 +119,12 @@ def test_5000_groups_are_gone_through_with_the_keyboard_alone(reviewed: str, vis
     press("b")
     assert page.locator(".dup-range").input_value() == "0"
     for _ in range(4):
-        press("j")
+        press("ArrowDown")
     press(".")
     at(page, 8, pair=1)  # which the report has the other way round
     assert overlay(page) == pytest.approx(PART, abs=0.01)
     for _ in range(3):
-        press("k")
+        press("ArrowUp")
     at(page, 5)  # has no mapping
     assert page.locator(".dup-laid").is_hidden()
     assert page.get_by_role("switch", name="Slider").is_disabled()

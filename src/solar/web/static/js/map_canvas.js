@@ -62,19 +62,27 @@ export function drawMap(canvas, scene) {
     else dot(context, x, y, selected.has(point) ? radius + 2 : radius, colourOf(point));
   }
   for (const [point, x, y] of photos) drawPicture(context, imageOf(point), x, y, size, colourOf(point));
-  for (const point of points)
-    if (selected.has(point)) ring(context, toScreen(camera, point), imageOf(point), size, radius, colours);
-  if (chosen) mark(context, toScreen(camera, chosen), imageOf(chosen), size, radius, colours);
+  for (const point of points) {
+    if (!selected.has(point)) continue;
+    const [x, y] = toScreen(camera, point);
+    edge(context, x, y, imageOf(point), size + 4, radius + 3, colours.ink);
+  }
+  if (chosen) {
+    const [x, y] = toScreen(camera, chosen);
+    const image = imageOf(chosen);
+    if (image) drawPicture(context, image, x, y, 1.12 * size, colours.accent);
+    edge(context, x, y, image, 1.12 * size, radius + 4, colours.accent, MARK);
+  }
   if (band) drawBand(context, band, colours.accent);
 }
 
-/** The edge of a selected photo. */
-function ring(context, [x, y], image, size, radius, colours) {
-  context.strokeStyle = colours.ink;
-  context.lineWidth = 2;
+/** A line around a photo of this size, or around its dot. */
+function edge(context, x, y, image, size, radius, colour, width = 2) {
+  context.strokeStyle = colour;
+  context.lineWidth = width;
   context.beginPath();
-  if (image) context.roundRect(...frame(image, x, y, size + 4), 7);
-  else context.arc(x, y, radius + 3, 0, 7);
+  if (image) context.roundRect(...frame(image, x, y, size), 5);
+  else context.arc(x, y, radius, 0, 7);
   context.stroke();
 }
 
@@ -110,25 +118,5 @@ function drawPicture(context, image, x, y, size, line) {
   context.clip();
   context.drawImage(image, ...place);
   context.restore();
-  context.strokeStyle = line;
-  context.lineWidth = 2;
-  context.beginPath();
-  context.roundRect(...place, 5);
-  context.stroke();
-}
-
-function mark(context, [x, y], image, size, radius, colours) {
-  context.strokeStyle = colours.accent;
-  context.lineWidth = MARK;
-  context.beginPath();
-  if (image) {
-    drawPicture(context, image, x, y, 1.12 * size, colours.accent);
-    context.strokeStyle = colours.accent;
-    context.lineWidth = MARK;
-    context.beginPath();
-    context.roundRect(...frame(image, x, y, 1.12 * size), 5);
-  } else {
-    context.arc(x, y, radius + 4, 0, 7);
-  }
-  context.stroke();
+  edge(context, x, y, image, size, 0, line);
 }

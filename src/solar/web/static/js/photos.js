@@ -1,20 +1,12 @@
-// What the server knows of photos, asked once.
+// What the server knows of photos.
 
 import { get } from "./api.js";
+import { fresh } from "./fresh.js";
 
-// Addresses of pictures may be signed for an hour.
-const FRESH = 30 * 60 * 1000;
-const known = new Map();
+const known = fresh((id) => get(`/photos/${encodeURIComponent(id)}`));
 
 /** A photo by its id, as a promise. */
-export function photo(id) {
-  const kept = known.get(id);
-  if (kept && Date.now() - kept.since < FRESH) return kept.promise;
-  const promise = get(`/photos/${encodeURIComponent(id)}`);
-  known.set(id, { promise, since: Date.now() });
-  promise.catch(() => known.delete(id));
-  return promise;
-}
+export const photo = known.get;
 
 /** Forgets all: the collection has changed. */
-export const forgetPhotos = () => known.clear();
+export const forgetPhotos = known.forget;

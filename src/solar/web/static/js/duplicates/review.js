@@ -16,13 +16,7 @@ const NAMES = {
   burst: "Near-identical views",
   place: "Same place",
 };
-const PAIRS = {
-  exact: "Identical files",
-  copy: "A copy",
-  crop: "A crop",
-  burst: "Near-identical view",
-  place: "Same place",
-};
+const PAIRS = { ...NAMES, copy: "A copy", crop: "A crop", burst: "Near-identical view" };
 // Of photos of one place nothing need go: they are shown to those who ask.
 const NEEDS = (kind) => kind !== "place";
 const ALL = "all";
@@ -61,6 +55,7 @@ export function review(root, source, went = () => {}, address = () => null) {
   let shown = null;
   let pair = 0;
   let aligned = false;
+  const openExport = () => exportDialog(source, store);
 
   const stage = pairStage();
   const sides = ["a", "b"].map((side) => caption(() => toggleKeep(shown.pairs[pair][side]), address));
@@ -364,10 +359,6 @@ export function review(root, source, went = () => {}, address = () => null) {
     stage.blink();
   }
 
-  function openExport() {
-    exportDialog(source, store);
-  }
-
   const actions = {
     ArrowDown: () => go(at() + 1),
     ArrowUp: () => go(at() - 1),
@@ -375,8 +366,6 @@ export function review(root, source, went = () => {}, address = () => null) {
     ArrowLeft: () => turn(-1),
     ".": () => turn(1),
     ",": () => turn(-1),
-    j: () => go(at() + 1),
-    k: () => go(at() - 1),
     Home: () => go(0),
     End: () => go(list.length - 1),
     a: keepAll,

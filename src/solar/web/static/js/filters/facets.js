@@ -1,19 +1,12 @@
-// What there is to filter by, asked once; where it is much, also for what somebody types.
+// What there is to filter by; where it is much, also for what somebody types.
 
 import { get } from "../api.js";
+import { fresh } from "../fresh.js";
 
-const known = new Map();
+const known = fresh((search) => get(`/facets${search && `?${new URLSearchParams({ search })}`}`));
 
 /** Folders, tags, roots and times of the collection, as a promise; those with a text in the name. */
-export function facets(search = "") {
-  if (!known.has(search)) {
-    const query = search && `?${new URLSearchParams({ search })}`;
-    const promise = get(`/facets${query}`);
-    known.set(search, promise);
-    promise.catch(() => known.delete(search));
-  }
-  return known.get(search);
-}
+export const facets = (search = "") => known.get(search);
 
 /** Forgets all: the collection has changed. */
-export const forgetFacets = () => known.clear();
+export const forgetFacets = known.forget;

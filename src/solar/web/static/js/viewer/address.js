@@ -8,14 +8,15 @@ export function photoAddress(id, near = null) {
   return route.address(view, parts, { ...params, photo: id, near });
 }
 
-/** Attributes of a link that opens a photo over what is shown when it is clicked. */
-export const opening = (id) => ({
-  href: photoAddress(id),
+/** Attributes of a link that opens a photo over what is shown when it is clicked; as above. */
+export const opening = (id, near = null) => ({
+  href: photoAddress(id, near),
   on: {
     click(event) {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
-      route.go(photoAddress(id));
+      // Who goes on from photo to photo comes back in one step.
+      route.go(photoAddress(id, near), { replace: near !== null });
     },
   },
 });

@@ -4,14 +4,13 @@ import { isAbort, post } from "../api.js";
 import { thumbnail } from "../card.js";
 import { el } from "../dom.js";
 import { VERDICTS } from "../words.js";
-import { photoAddress } from "./address.js";
+import { opening } from "./address.js";
 
 const MANY = 16;
 // Who leafs through photos does not want to know the neighbours of each.
 const PAUSE = 250;
 
-/** @param {function(string, object)} chosen Called with an address and the photo it shows. */
-export function neighbourStrip(chosen) {
+export function neighbourStrip() {
   const list = el("ul.viewer-strip", { "aria-label": "Nearest photos" });
   const note = el("p.facts", { role: "status" });
   const element = el(
@@ -40,23 +39,14 @@ export function neighbourStrip(chosen) {
 
   function item(hit, near) {
     const words = VERDICTS[hit.verdict];
-    const link = el(
-      "a",
-      {
-        href: photoAddress(hit.id, near),
-        title: hit.name,
-        "aria-label": [hit.name, words].filter(Boolean).join(", "),
-        "data-verdict": hit.verdict,
-        "data-id": hit.id,
-      },
-      thumbnail(hit),
-    );
-    link.addEventListener("click", (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-      event.preventDefault();
-      chosen(link.getAttribute("href"), hit);
-    });
-    return el("li", {}, link);
+    const given = {
+      ...opening(hit.id, near),
+      title: hit.name,
+      "aria-label": [hit.name, words].filter(Boolean).join(", "),
+      "data-verdict": hit.verdict,
+      "data-id": hit.id,
+    };
+    return el("li", {}, el("a", given, thumbnail(hit)));
   }
 
   function stop() {

@@ -29,7 +29,7 @@ export function photoViewer(main, shared) {
   const notices = ["toasts", "spoken"].map((id) => document.getElementById(id));
 
   const stage = photoStage({ swipe: step, changed });
-  const near = neighbourStrip((address) => route.go(address, { replace: true }));
+  const near = neighbourStrip();
   const title = el("h1.viewer-title");
   const percent = button("100 %", { title: "Original pixels (1)", on: () => stage.actual() });
   const whole = tool("fit", "Whole photo", "0", () => stage.fit());

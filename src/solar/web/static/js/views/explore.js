@@ -7,7 +7,7 @@ import { colouring, KINDS, kindsFor } from "../map/colouring.js";
 import { selectedList } from "../map/selected.js";
 import { nothing, problem } from "../notice.js";
 import { onWorld } from "../map/world.js";
-import { chooser } from "../options.js";
+import { chooser, refill } from "../options.js";
 import * as route from "../route.js";
 import { count, counted } from "../words.js";
 
@@ -56,19 +56,15 @@ export function explore(root, { info }) {
         await new Promise((resolve) => setTimeout(resolve, AGAIN));
         answer = await get("/map", { signal: control.signal });
       }
-      holder.removeAttribute("aria-busy");
-      if (!answer.points.length) {
-        note.textContent = "";
-        holder.replaceChildren(nothing("There are no photos to show on a map."));
-        return;
-      }
-      begin(answer);
+      note.textContent = "";
+      if (answer.points.length) begin(answer);
+      else holder.replaceChildren(nothing("There are no photos to show on a map."));
     } catch (error) {
       if (isAbort(error)) return;
-      holder.removeAttribute("aria-busy");
       note.textContent = "";
       holder.replaceChildren(problem(error, load));
     }
+    holder.removeAttribute("aria-busy");
   }
 
   function begin(answer) {
@@ -129,9 +125,7 @@ export function explore(root, { info }) {
     const meaning = el("p", {}, MEANING[found.method] ?? MEANING.tsne);
     const details = !found.world && el("details", {}, el("summary", {}, "Details"), meaning);
     legend.hidden = false;
-    const at = [...legend.querySelectorAll("select")].indexOf(document.activeElement);
-    legend.replaceChildren(...[row, details].filter(Boolean));
-    legend.querySelectorAll("select")[at]?.focus();
+    refill(legend, [row, details].filter(Boolean));
     return colours;
   }
 

@@ -9,9 +9,9 @@ import json
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -35,7 +35,7 @@ Addresses = Callable[[Sequence[str]], list[dict[str, str]]]
 @dataclass(frozen=True)
 class _OpenReport(Generic[G]):
     photos: int
-    heads: list[tuple[str, Any]]  # id and kind, or number of photos, of each group
+    heads: list[tuple[str, Any]]  # id of each group, and its kind, or number of photos and name
     packed: list[bytes]  # groups, about 200 bytes per pair
 
 
@@ -106,6 +106,9 @@ class _Addressed:
     thumbnail: str | None = None
     photo: str | None = None
 
+
+Folder = tuple[str, ...]
+"""The path of a folder in an index, as its parts."""
 
 Kind = Literal["exact", "copy", "crop", "burst", "place"]
 
@@ -197,7 +200,10 @@ class Album(BaseModel):
     """Photos of the same place."""
 
     id: str = Field(description="The same in every report with the same photos.")
-    name: str = Field(description="That given by a person, or else that of most photos' folder.")
+    name: str = Field(
+        description="That given by a person, or else that of most photos' folder, with as much of "
+        "its path, or a number, as other albums make necessary."
+    )
     count: int = Field(description="How many photos it has.")
     links: int = Field(description="How many pairs of them match.")
     agreement: float = Field(description="The mean of its photos' agreements.")
@@ -236,26 +242,28 @@ class Albums(_ReportFile[PhotoGroup]):
             total=len(report.heads),
             photos=report.photos,
             outdated=report.photos != self._count(),
-            grouped=sum(size for _, size in report.heads),
+            grouped=sum(size for _, (size, _) in report.heads),
             albums=[
-                self._album(self._group(one), 0, shown)
-                for one in report.packed[offset : offset + limit]
+                self._album(self._group(one), name, 0, shown)
+                for one, (_, (_, name)) in zip(
+                    report.packed[offset : offset + limit], report.heads[offset:], strict=False
+                )
             ],
         )
 
     def album(self, identity: str, offset: int, limit: int) -> Album:
         """An album and some of its photos."""
-        return self._album(self._groups(identity)[0], offset, limit)
+        return self._album(*self._groups(identity)[0], offset, limit)
 
     def rename(self, identity: str, name: str) -> Album:
         """Give an album a name, which photos of it keep in later reports; none if it is empty."""
-        group, names = self._groups(identity)[0], self._names()
+        [(group, usual)], names = self._groups(identity), self._names()
         names = {path: one for path, one in names.items() if path not in group.names}
         if name.strip():
             names[group.cover] = name.strip()
         with replacing(self._names_file) as temporary:
             temporary.write_text(json.dumps(names, indent=1), "utf-8")
-        return self._album(group, 0, 1)
+        return self._album(group, usual, 0, 1)
 
     @property
     def _names_file(self) -> Path:
@@ -272,7 +280,7 @@ class Albums(_ReportFile[PhotoGroup]):
 
     def export(self, form: ExportForm, identity: str | None) -> str:
         """An album, or all of them, for other programs: names of photos as the index has them."""
-        groups = self._groups(identity)
+        groups = [group for group, _ in self._groups(identity)]
         if form == "paths":
             return "".join(f"{name}\n" for group in groups for name in group.names)
         if form == "json":
@@ -281,35 +289,56 @@ class Albums(_ReportFile[PhotoGroup]):
         GroupReport(0, groups).write_rows(out)
         return out.getvalue()
 
-    def _groups(self, identity: str | None) -> list[PhotoGroup]:
+    def _groups(self, identity: str | None) -> list[tuple[PhotoGroup, str]]:
+        """An album, or all of them, with the names that they have unless a person gave one."""
         report = self._current()
         found = [
-            self._group(packed)
-            for packed, (known, _) in zip(report.packed, report.heads, strict=True)
+            (self._group(packed), name)
+            for packed, (known, (_, name)) in zip(report.packed, report.heads, strict=True)
             if identity in (None, known)
         ]
         if identity is not None and not found:
             raise WebError(404, "There is no such album: it may have changed, so reload the page.")
         return found
 
-    def _album(self, group: PhotoGroup, offset: int, limit: int) -> Album:
+    def _album(self, group: PhotoGroup, usual: str, offset: int, limit: int) -> Album:
+        names = self._names()
         return Album(
             id=group.id,
-            name=_name(group, self._names()),
+            name=next((names[path] for path in group.names if path in names), usual),
             count=len(group.photos),
             links=group.links,
             agreement=group.agreement,
             photos=self._addressed(AlbumPhoto, group.photos[offset : offset + limit]),
         )
 
-    def _head(self, group: PhotoGroup) -> tuple[str, int]:
-        return group.id, len(group.photos)
+    def _head(self, group: PhotoGroup) -> tuple[str, tuple[int, Folder]]:
+        folders = Counter(tuple(filter(None, path.split("/")[:-1])) for path in group.names)
+        return group.id, (len(group.photos), folders.most_common(1)[0][0])
+
+    def _read(self, path: Path) -> _OpenReport[PhotoGroup]:
+        report = super()._read(path)
+        names = album_names([folder for _, (_, folder) in report.heads])
+        heads = [
+            (identity, (size, name))
+            for (identity, (size, _)), name in zip(report.heads, names, strict=True)
+        ]
+        return replace(report, heads=heads)
 
 
-def _name(group: PhotoGroup, names: Mapping[str, str]) -> str:
-    """The name of an album: a given one, or that of the folder of most of its photos."""
-    if given := next((names[path] for path in group.names if path in names), None):
-        return given
-    folders = Counter(path.rpartition("/")[0].rpartition("/")[2] for path in group.names)
-    [(folder, _)] = folders.most_common(1)
-    return " ".join(folder.replace("_", " ").split()) or "Album"
+def album_names(folders: Sequence[Folder]) -> list[str]:
+    """A name for each album by the folder of most of its photos, to tell it from the others.
+
+    As much of the end of its path as tells a folder from the others; further albums of the same
+    folder are numbered.
+    """
+    ends = Counter(folder[-n:] for folder in {*folders} for n in range(1, len(folder) + 1))
+    seen: Counter[str] = Counter()
+    names = []
+    for folder in folders:
+        lengths = range(1, len(folder) + 1)
+        length = next((n for n in lengths if ends[folder[-n:]] == 1), len(folder))
+        name = " ".join("/".join(folder[-length:]).replace("_", " ").split()) or "Album"
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return names

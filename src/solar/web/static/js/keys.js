@@ -29,7 +29,7 @@ export function watchKeys(action) {
 /** Opens the help. */
 export function help() {
   const dialog = document.getElementById("help-dialog");
-  dialog.onclick = ({ target }) => target === dialog && dialog.close();
+  dialog.onclick = ({ target }) => (target === dialog || target.closest("button")) && dialog.close();
   dialog.showModal();
   // Neither button is what one came for, and on a phone they are far below.
   dialog.focus();

@@ -110,7 +110,7 @@ def test_a_photo_is_seen_with_the_keyboard_alone(site: str, visit: Visit, width:
     press("Escape")
     page.locator("#main[data-view=search]").wait_for()
     finished(page)
-    press("ArrowDown")
+    page.locator(f".card[data-id='{found[2]}'] a:focus").wait_for()
     press("Enter")
     opened(page, found[2])
     press("q")

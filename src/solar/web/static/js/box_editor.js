@@ -1,7 +1,7 @@
 // A photo on which one can draw a box, move it and change its size: mouse, touch and keyboard.
 
 import * as boxes from "./boxes.js";
-import { cover, el, placeOn, shaped } from "./dom.js";
+import { cover, el, placeOn, refocus, shaped } from "./dom.js";
 import { say } from "./notice.js";
 
 const HANDLES = ["nw", "n", "ne", "e", "se", "s", "sw", "w"];
@@ -62,10 +62,9 @@ export function boxEditor(photo, changed) {
       else if (onBox) show(boxes.moved(before, dx, dy, photo));
       else show(boxes.between(start, [x, y], photo));
     };
+    const control = new AbortController();
     const done = (event) => {
-      stage.removeEventListener("pointermove", move);
-      stage.removeEventListener("pointerup", done);
-      stage.removeEventListener("pointercancel", done);
+      control.abort();
       stage.classList.remove("drawing");
       // A click that drew nothing leaves what was there.
       if (event.type === "pointercancel" || (box && !boxes.isLargeEnough(box))) show(before);
@@ -73,9 +72,8 @@ export function boxEditor(photo, changed) {
       // A drag draws also from a box that is offered; a click takes that.
       else if (event.type === "pointerup") down.target.closest(".suggested")?.click();
     };
-    stage.addEventListener("pointermove", move);
-    stage.addEventListener("pointerup", done);
-    stage.addEventListener("pointercancel", done);
+    for (const [kind, act] of [["pointermove", move], ["pointerup", done], ["pointercancel", done]])
+      stage.addEventListener(kind, act, control);
   }
 
   frame.addEventListener("keydown", (event) => {
@@ -100,6 +98,7 @@ export function boxEditor(photo, changed) {
 
   function clear() {
     if (!box) return;
+    stage.classList.remove("drawing");
     show(null);
     settle();
     say("Box removed.");
@@ -112,6 +111,7 @@ export function boxEditor(photo, changed) {
       ...offered.map((corners, at) => {
         const take = () => {
           show(corners);
+          refocus(frame);
           settle();
         };
         const text = `Search with part ${at + 1}`;
@@ -133,7 +133,7 @@ export function boxEditor(photo, changed) {
         show(boxes.central(photo));
         settling = setTimeout(settle, SETTLED);
       }
-      frame.focus({ preventScroll: true });
+      refocus(frame);
     },
     get box() {
       return box;

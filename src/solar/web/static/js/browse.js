@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { card } from "./card.js";
-import { el } from "./dom.js";
+import { el, refill } from "./dom.js";
 import { endless } from "./endless.js";
 import { browseQuery, FILTERS } from "./filters/address.js";
 import { facets } from "./filters/facets.js";
@@ -46,18 +46,21 @@ export function browser({ open, actions }, shelving = null) {
   let wanted = {};
   let loaded = 0;
   let known = 0; // how many photos there are
+  let first = PAGE; // how many are asked for at first
   let awaited = false; // whether the first card takes the focus once it is there
 
-  const list = endless(async () => {
-    const asked = wanted;
-    const page = await get(`/photos?${browseQuery(asked, { offset: loaded, limit: PAGE })}`);
-    if (asked !== wanted) return true;
+  const piece = (offset, limit, signal) =>
+    get(`/photos?${browseQuery(wanted, { offset, limit })}`, { signal });
+
+  const list = endless(async (signal) => {
+    const page = await piece(loaded, loaded ? PAGE : first, signal);
+    if (loaded) grid.append(page.photos);
+    else grid.set(page.photos); // until now, what was there before stayed
     loaded += page.photos.length;
-    grid.append(page.photos);
     count(page.total);
     if (awaited) grid.focus();
     awaited = false;
-    if (!page.total) empty.replaceChildren(nothing(lack(asked)));
+    empty.replaceChildren(...(page.total ? [] : [nothing(lack(wanted))]));
     return loaded < page.total && page.photos.length > 0;
   });
 
@@ -70,7 +73,7 @@ export function browser({ open, actions }, shelving = null) {
   /** Takes out photos that are gone, by id; begins anew where that would not leave what is there. */
   function changed(gone) {
     if (!gone || gone.size === known || grid.drop(gone) < gone.size) {
-      begin(wanted);
+      begin(wanted, loaded);
       return;
     }
     loaded -= gone.size;
@@ -81,26 +84,23 @@ export function browser({ open, actions }, shelving = null) {
   async function load() {
     const all = [];
     while (all.length < known) {
-      const piece = { offset: all.length, limit: MOST };
-      const page = await get(`/photos?${browseQuery(wanted, piece)}`);
+      const page = await piece(all.length, MOST);
       if (!page.photos.length) break;
       all.push(...page.photos);
     }
     return all;
   }
 
-  function begin(params) {
+  function begin(params, least = PAGE) {
     wanted = { ...params };
+    first = Math.min(Math.max(least, PAGE), MOST);
     loaded = 0;
-    awaited ||= grid.current !== null;
-    grid.set([]);
-    empty.replaceChildren();
-    list.start();
+    list.start(true);
   }
 
   function focus() {
     grid.focus(); // leaving the field may begin a list
-    awaited = loaded === 0;
+    awaited = grid.current === null;
   }
 
   // Who types on does not go on to what was found.
@@ -128,7 +128,7 @@ export function browser({ open, actions }, shelving = null) {
   function showTimes(params) {
     const drawn = ({ months }) => months.length > 1 && timeline(months, params, change);
     facets().then(
-      (there) => times.replaceChildren(...[drawn(there)].filter(Boolean)),
+      (there) => refill(times, [drawn(there)]),
       () => {}, // the list itself says what is wrong
     );
   }

@@ -52,6 +52,21 @@ export function linkButton(text, href, symbol) {
   return el("a.button", { href }, symbol && icon(symbol), el("span", {}, text));
 }
 
+/** Gives the focus to a part, or to the view: what had it is gone. */
+export const refocus = (part) =>
+  (part ?? document.getElementById("main")).focus({ preventScroll: true });
+
+/** Whether nothing has the focus, as after the part that had it was removed. */
+export const unfocused = () => document.activeElement === document.body;
+
+/** Puts children in the place of others; who was at a control stays there, or at the last one. */
+export function refill(element, children) {
+  const all = () => [...element.querySelectorAll("a, button, input, select")];
+  const at = all().indexOf(document.activeElement);
+  element.replaceChildren(...children.filter(Boolean));
+  if (at >= 0) refocus(all()[at] ?? all().at(-1));
+}
+
 /** Puts styles on an element through the CSSOM, which a strict policy allows. */
 export function style(node, values) {
   for (const [name, value] of Object.entries(values)) node.style.setProperty(name, value);

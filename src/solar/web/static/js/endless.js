@@ -7,13 +7,14 @@ import { problem } from "./notice.js";
 const AHEAD = "700px";
 
 /**
- * @param {function(): Promise<boolean>} load Loads the next piece; says whether more is there.
- * @returns An element to put behind the list, with `start` and `stop`.
+ * @param {function(AbortSignal): Promise<boolean>} load Loads the next piece; says whether more is
+ *   there. The signal tells that it is no longer wanted.
+ * @returns An element to put behind the list, with `start`, which may want a piece `now`, and `stop`.
  */
 export function endless(load) {
-  const end = el("div.endless", { "aria-hidden": "true" });
+  const end = el("div.endless");
+  let control = null; // of the list that is being loaded
   let waiting = false;
-  let run = 0;
   const watch = new IntersectionObserver(
     (entries) => entries.some((entry) => entry.isIntersecting) && next(),
     { rootMargin: AHEAD },
@@ -21,48 +22,44 @@ export function endless(load) {
 
   async function next() {
     if (waiting) return;
-    const mine = run;
+    const mine = control;
     waiting = true;
     end.classList.add("loading");
     try {
-      if (!(await load()) && mine === run) stop();
+      const more = await load(mine.signal);
+      if (mine !== control) return;
+      if (more) look();
+      else stop();
     } catch (error) {
-      if (mine === run && !isAbort(error)) fail(error);
-    } finally {
-      if (mine === run) {
-        waiting = false;
-        end.classList.remove("loading");
-        again();
+      if (mine === control && !isAbort(error)) {
+        stop();
+        end.replaceChildren(problem(error, start));
       }
     }
   }
 
-  // The observer only tells of changes: look again, as one piece may not have filled the page.
-  function again() {
-    if (!active) return;
+  // The observer only tells of changes: one piece may not have filled the page.
+  function look() {
+    waiting = false;
+    end.classList.remove("loading");
     watch.unobserve(end);
     watch.observe(end);
   }
 
-  let active = false;
-  function start() {
+  function start(now = false) {
     stop();
-    active = true;
-    watch.observe(end);
+    control = new AbortController();
+    look();
+    if (now) next();
   }
 
   function stop() {
-    run += 1;
+    control?.abort();
+    control = null;
     waiting = false;
-    active = false;
     watch.disconnect();
     end.classList.remove("loading");
     end.replaceChildren();
-  }
-
-  function fail(error) {
-    stop();
-    end.replaceChildren(problem(error, start));
   }
 
   return { element: end, start, stop };

@@ -1,6 +1,6 @@
 // A grid of cards: arrows move in it, and cards glide to where a new ranking puts them.
 
-import { calm, el } from "./dom.js";
+import { calm, el, refocus, unfocused } from "./dom.js";
 
 const GLIDE = { duration: 420, easing: "cubic-bezier(.2,.8,.2,1)" };
 
@@ -56,12 +56,24 @@ export function createGrid(label, make, between = () => null) {
     next()?.querySelector("a").focus();
   });
 
+  /** Has the keys begin at a card; who comes back to the remembered one has the focus there. */
+  function resume(id) {
+    const own = cards().find((one) => one.dataset.id === id);
+    reach(own ?? cards()[0]);
+    if (own && id === remembered && document.activeElement?.id === "main") focus();
+  }
+
   function put(items) {
     const before = list.contains(document.activeElement) ? focused?.dataset.id : remembered;
     last = null;
     list.replaceChildren(...made(items));
-    reach(cards().find((one) => one.dataset.id === before) ?? cards()[0]);
+    resume(before);
   }
+
+  /** Keeps the focus of a keyboard in the window when something above has grown. */
+  const show = () => list.querySelector("a:focus-visible")?.scrollIntoView({ block: "nearest" });
+
+  const focus = () => (focused ?? cards()[0])?.querySelector("a").focus();
 
   return {
     element: list,
@@ -70,7 +82,9 @@ export function createGrid(label, make, between = () => null) {
       const typing = list.contains(document.activeElement);
       const before = glide && !calm() ? places(cards()) : new Map();
       put(items);
-      if (typing) focused?.querySelector("a").focus({ preventScroll: true });
+      if (typing && focused && !inView(focused.getBoundingClientRect())) reach(cards()[0]);
+      if (typing) refocus(focused?.querySelector("a"));
+      show();
       for (const one of cards()) slide(one, before.get(one.dataset.id), before.size > 0);
     },
     /** Shows what has become known of items without moving any. */
@@ -78,9 +92,7 @@ export function createGrid(label, make, between = () => null) {
       const now = new Map(items.map((item) => [item.id, item]));
       for (const one of cards()) {
         const item = now.get(one.dataset.id);
-        const held = one.contains(document.activeElement);
-        if (!item || held) continue;
-        one.replaceWith(make(item));
+        if (item && !one.contains(document.activeElement)) one.replaceWith(make(item));
       }
       reach(cards().find((one) => one.contains(document.activeElement)) ?? cards()[0]);
     },
@@ -89,18 +101,20 @@ export function createGrid(label, make, between = () => null) {
       items.map(({ id }) => id).join() !== cards().map((one) => one.dataset.id).join(),
     append(items) {
       list.append(...made(items));
-      if (!focused) reach(cards()[0]);
+      if (!focused) resume(remembered);
     },
     /** Takes out items, by id, and gives how many of them were there. */
     drop(ids) {
       const gone = cards().filter((one) => ids.has(one.dataset.id));
+      const at = cards().indexOf(focused);
       for (const one of gone) one.remove();
-      if (gone.includes(focused)) reach(cards()[0]);
+      if (gone.includes(focused)) reach(cards()[at] ?? cards().at(-1));
+      remembered = focused?.dataset.id; // who undoes this goes on there
+      if (unfocused()) refocus(focused?.querySelector("a"));
       return gone.length;
     },
-    focus() {
-      (focused ?? cards()[0])?.querySelector("a").focus();
-    },
+    focus,
+    show,
     /** Says which card the keys begin at, once it is there. */
     remember(id) {
       remembered = id;
@@ -111,6 +125,8 @@ export function createGrid(label, make, between = () => null) {
     },
   };
 }
+
+const inView = ({ top, bottom }) => top < innerHeight && bottom > 0;
 
 function places(cards) {
   return new Map(cards.map((one) => [one.dataset.id, one.getBoundingClientRect()]));
@@ -124,8 +140,7 @@ function slide(card, from, gliding) {
   }
   const now = card.getBoundingClientRect();
   const [dx, dy] = [from.left - now.left, from.top - now.top];
-  const near = Math.min(from.top, now.top) < innerHeight && Math.max(from.bottom, now.bottom) > 0;
-  if ((dx || dy) && near) {
+  if ((dx || dy) && (inView(from) || inView(now))) {
     card.animate([{ transform: `translate(${dx}px, ${dy}px)` }, { transform: "none" }], GLIDE);
   }
 }

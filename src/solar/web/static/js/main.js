@@ -1,11 +1,11 @@
 // Starts the page: asks the server what it has, and shows the view that the address names.
 
 import { get } from "./api.js";
-import { el, icon } from "./dom.js";
+import { el, icon, refocus, unfocused } from "./dom.js";
 import { indexSwitch } from "./indexes.js";
 import { help, watchKeys } from "./keys.js";
 import { openMenu } from "./menu.js";
-import { notify, problem, watchConnection } from "./notice.js";
+import { notify, problem, telling, watchConnection } from "./notice.js";
 import { MOST, written } from "./parts.js";
 import * as route from "./route.js";
 import { themeButton } from "./theme.js";
@@ -94,10 +94,11 @@ function showView(place, base) {
     main.dataset.view = place.view;
     view = VIEWS[place.view](main, shared);
     shownName = place.view;
-    main.focus({ preventScroll: true });
+    refocus();
   }
   const moved = view.show(place, fresh) ?? fresh;
   tabs(place.view);
+  if (unfocused()) refocus();
   if (place.again) settleAt(route.scrollOf(place.hash) || route.scrollOf(base));
   else if (moved) scrollTo(0, 0);
 }
@@ -154,22 +155,18 @@ function advancedViews() {
 const lookAddress = () => route.address("look", shared.query ? [shared.query] : []);
 
 /** Photos from outside go to the view if it wants them, or else are searched with. */
-async function receive(files) {
+const receive = telling(async (files) => {
   if (view.takeFiles) {
     view.takeFiles(files);
     return;
   }
   const most = view.takePhoto ? 1 : MOST;
   if (files.length > most) notify(`${files.length - most} of ${files.length} photos are left out.`);
-  try {
-    const photos = await uploadAll(files.slice(0, most), shared.info);
-    if (!photos.length) return;
-    if (view.takePhoto) view.takePhoto(photos[0]);
-    else route.go(route.address("search", [], written(photos.map(({ id }) => ({ id, box: null })))));
-  } catch (error) {
-    notify(error.message, "bad");
-  }
-}
+  const photos = await uploadAll(files.slice(0, most), shared.info);
+  if (!photos.length) return;
+  if (view.takePhoto) view.takePhoto(photos[0]);
+  else route.go(route.address("search", [], written(photos.map(({ id }) => ({ id, box: null })))));
+});
 shared.receive = receive;
 
 function keyAction(key) {
@@ -182,6 +179,7 @@ function keyAction(key) {
     d: () => shared.info.features.duplicates && route.go("#/duplicates"),
     q: searchWithCard,
     l: () => shared.query && route.go(lookAddress()),
+    u: () => document.querySelector(".toast:not([data-kind='waiting']) button")?.click(),
   };
   return view.keys?.[key] ?? everywhere[key];
 }

@@ -1,6 +1,6 @@
 // What the page tells visitors: short notices, spoken results, failures with a way on.
 
-import { button, el, icon } from "./dom.js";
+import { button, el, icon, refocus, unfocused } from "./dom.js";
 
 const STAYS = 6000;
 const STAYS_TO_ACT = 15_000;
@@ -11,8 +11,12 @@ export function notify(sentence, kind = "", action = null) {
   for (const one of toasts.children) if (one.dataset.said === sentence) one.remove();
   const act = () => {
     toast.remove();
+    if (unfocused()) refocus();
     action.on();
   };
+  // Who is at its button still wants it.
+  const fade = () => (action && toast.matches(":hover, :focus-within") ? later() : toast.remove());
+  const later = () => setTimeout(fade, action ? STAYS_TO_ACT : STAYS);
   const toast = el(
     "div.toast",
     { "data-kind": kind, "data-said": sentence },
@@ -22,9 +26,18 @@ export function notify(sentence, kind = "", action = null) {
   toasts.append(toast);
   if (toasts.children.length > 3) toasts.firstChild.remove();
   // What is waited for goes when it is done.
-  if (kind !== "waiting") setTimeout(() => toast.remove(), action ? STAYS_TO_ACT : STAYS);
+  if (kind !== "waiting") later();
   return toast;
 }
+
+/** Does `work`, asynchronous, with what it is given; a notice tells where that fails. */
+export const telling = (work) => async (...given) => {
+  try {
+    await work(...given);
+  } catch (error) {
+    notify(error.message, "bad");
+  }
+};
 
 /** Says a sentence to those who listen to the page. */
 export function say(sentence) {

@@ -74,14 +74,6 @@ export function opacitySlider(changed) {
   return el("label.field", {}, el("span", {}, "Opacity"), input);
 }
 
-/** Puts controls in the place of those there were; whoever was at one of them stays there. */
-export function refill(element, controls) {
-  const all = () => [...element.querySelectorAll("input, select")];
-  const at = all().indexOf(document.activeElement);
-  element.replaceChildren(...controls);
-  all()[at]?.focus();
-}
-
 const OFF = "none";
 
 /**
@@ -134,7 +126,7 @@ export function searchOptions(info, params, changed, usual = []) {
         choose(on ? [...wanted, name] : wanted.filter((one) => one !== name)),
       ),
     ),
-  ].filter(Boolean);
+  ];
 }
 
 const clamped = (share) => Math.min(1, Math.max(0, share));

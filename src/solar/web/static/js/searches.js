@@ -8,12 +8,13 @@ const kept = new Map();
 
 /** One search: `answers` holds what each stage found, `hits` all that are known. */
 class Search {
+  answers = [];
+  hits = [];
+  more = false;
+  complete = false;
+
   constructor(request) {
     this.request = request;
-    this.answers = [];
-    this.hits = [];
-    this.more = false;
-    this.complete = false;
   }
 
   /** Stages that are still to come. */

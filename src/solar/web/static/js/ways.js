@@ -6,6 +6,12 @@ import * as route from "./route.js";
 export const modelOf = (info, name) =>
   info.models.find((one) => one.name === name) ?? info.models[0];
 
+/** What a card offers of a photo that was not searched for. */
+export const ways = (info, id) => [
+  { text: "Search", href: route.address("search", [], { q: id }) },
+  ...looks(info, id),
+];
+
 /** What there is to look at: of a photo alone, and of it beside the query `q` of a search. */
 export function looks(info, id, { q, box, model } = {}) {
   const { why, attention } = modelOf(info, model);

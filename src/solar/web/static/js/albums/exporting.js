@@ -2,7 +2,7 @@
 
 import { text } from "../api.js";
 import { button, el } from "../dom.js";
-import { notify } from "../notice.js";
+import { telling } from "../notice.js";
 import { save } from "../files.js";
 
 const FORMS = [
@@ -13,15 +13,11 @@ const FORMS = [
 
 /** Buttons that save all albums of a collection, or one. */
 export function exportButtons(collection, album = null) {
-  const write = async ([, form, type, ending]) => {
+  const write = telling(async ([, form, type, ending]) => {
     const wanted = new URLSearchParams({ form, ...(album && { album }) });
-    try {
-      const name = [collection, "groups", album, ending].filter(Boolean).join(".");
-      save(name, type, await text(`/albums/export?${wanted}`, { accept: "*/*" }));
-    } catch (error) {
-      notify(error.message, "bad");
-    }
-  };
+    const name = [collection, "groups", album, ending].filter(Boolean).join(".");
+    save(name, type, await text(`/albums/export?${wanted}`, { accept: "*/*" }));
+  });
   return el(
     "div.row.album-export",
     { role: "group", "aria-label": album ? "Export the album" : "Export all albums" },

@@ -21,7 +21,8 @@ export function exportDialog(source, store) {
   let every = false;
   const told = el("p.soft", { role: "status" });
   const write = async (form) => {
-    for (const one of buttons) one.disabled = true;
+    if (dialog.ariaBusy) return;
+    dialog.ariaBusy = "true"; // disabled buttons would lose the focus
     try {
       const found = await gather(source, store, every, (done) => {
         told.textContent = `Reading groups: ${count(done)} of ${count(groups.length)}…`;
@@ -31,7 +32,7 @@ export function exportDialog(source, store) {
     } catch (error) {
       told.textContent = error.message;
     }
-    for (const one of buttons) one.disabled = false;
+    dialog.ariaBusy = null;
   };
   const buttons = Object.entries(FORMS).map(([text, form]) =>
     button(text, { on: () => write(form) }),

@@ -1,6 +1,6 @@
 // Going through groups of duplicates: which photo to keep, and which pairs are none.
 
-import { button, el, icon, set, viewHead } from "../dom.js";
+import { button, el, icon, refocus, set, viewHead } from "../dom.js";
 import { nothing, notify, problem, say } from "../notice.js";
 import { chooser, toggle } from "../options.js";
 import { bytes, count, counted, shortName } from "../words.js";
@@ -69,7 +69,7 @@ export function review(root, source, went = () => {}, address = () => null) {
     on: {
       change() {
         go(Number(number.value) - 1);
-        number.blur(); // the keys are those of the view again
+        refocus(); // the keys are those of the view again
       },
     },
   });
@@ -233,7 +233,9 @@ export function review(root, source, went = () => {}, address = () => null) {
 
   function drawPair() {
     const one = shown.pairs[pair];
+    const sliding = document.activeElement?.type === "range";
     const can = stage.show(shown, one, aligned);
+    if (sliding && !(can && aligned)) refocus();
     const input = slide.querySelector("input");
     input.disabled = !can;
     input.checked = can && aligned;
@@ -310,7 +312,7 @@ export function review(root, source, went = () => {}, address = () => null) {
       notify("At least one photo must be kept: choose another one first.");
       return;
     }
-    decide({ keep: others.length < keep.length ? others : [...keep, wanted].sort(ascending) });
+    decide({ keep: others.length < keep.length ? others : [...keep, wanted] });
   }
 
   function keepAll() {
@@ -321,7 +323,7 @@ export function review(root, source, went = () => {}, address = () => null) {
     if (!shown) return;
     const before = current().apart;
     const others = before.filter((one) => one !== pair);
-    const now = others.length < before.length ? others : [...before, pair].sort(ascending);
+    const now = others.length < before.length ? others : [...before, pair];
     decide({ apart: now });
     say(now.length > before.length ? "Not a duplicate." : "A duplicate.");
     // In a group of more than two, the next pair is what one wants to see.
@@ -391,8 +393,6 @@ export function review(root, source, went = () => {}, address = () => null) {
     },
   };
 }
-
-const ascending = (one, other) => one - other;
 
 const step = (name, sign, on) =>
   button(sign, { kind: "icon-button", "aria-label": name, title: name, on });

@@ -1,6 +1,6 @@
 // The filters in force, each with a way to drop it: on a phone their fields are folded away.
 
-import { button, el } from "../dom.js";
+import { button, el, refill } from "../dom.js";
 import { FILTERS, MARK } from "./address.js";
 
 const TEXTS = {
@@ -23,7 +23,6 @@ export function chips(change) {
     element,
     show(params) {
       const set = FILTERS.filter((name) => params[name]);
-      const within = element.contains(document.activeElement);
       const items = set.map((name) => {
         const text = TEXTS[name](params[name]);
         const drop = button(text, {
@@ -37,12 +36,10 @@ export function chips(change) {
       });
       if (set.length > 1) {
         const none = Object.fromEntries(set.map((name) => [name, ""]));
-        items.push(el("li", {}, button("Remove all", { kind: "chip", on: () => change(none) })));
+        items.push(el("li", {}, button("Clear filters", { kind: "chip", on: () => change(none) })));
       }
-      element.replaceChildren(...items);
+      refill(element, items);
       element.hidden = !items.length;
-      // Who dropped one by the keyboard goes on with the next.
-      if (within) element.querySelector("button")?.focus();
     },
   };
 }

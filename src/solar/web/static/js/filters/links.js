@@ -3,7 +3,7 @@
 
 import { get } from "../api.js";
 import { copy } from "../files.js";
-import { notify } from "../notice.js";
+import { notify, telling } from "../notice.js";
 import { photo } from "../photos.js";
 import * as route from "../route.js";
 
@@ -28,20 +28,16 @@ export function without(params, gone) {
 }
 
 /** Copies a link to a search, which finds its photos by name, too. */
-export async function copyLink(params) {
-  try {
-    const used = ids(params);
-    if (used.some((id) => id.startsWith("q-"))) throw new Error(UPLOADED);
-    const known = await Promise.all(used.map(photo));
-    const names = Object.fromEntries(used.map((id, at) => [`p${id}`, known[at].name]));
-    const [page] = location.href.split("#");
-    const done = await copy(page + route.address("search", [], { ...params, ...names }));
-    if (!done) throw new Error("The browser does not allow copying: take the page's address.");
-    notify("Link copied.");
-  } catch (error) {
-    notify(error.message, "bad");
-  }
-}
+export const copyLink = telling(async (params) => {
+  const used = ids(params);
+  if (used.some((id) => id.startsWith("q-"))) throw new Error(UPLOADED);
+  const known = await Promise.all(used.map(photo));
+  const names = Object.fromEntries(used.map((id, at) => [`p${id}`, known[at].name]));
+  const [page] = location.href.split("#");
+  const done = await copy(page + route.address("search", [], { ...params, ...names }));
+  if (!done) throw new Error("The browser does not allow copying: take the page's address.");
+  notify("Link copied.");
+});
 
 /** Whether an address has names of photos. */
 export const pinned = (params) => Object.keys(params).some((name) => PINNED.test(name));

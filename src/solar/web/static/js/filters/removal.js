@@ -4,7 +4,7 @@ import { post } from "../api.js";
 import { relearn } from "../collection.js";
 import { openDialog } from "../dialog.js";
 import { button, el } from "../dom.js";
-import { notify } from "../notice.js";
+import { notify, telling } from "../notice.js";
 import { parse } from "../route.js";
 import { counted } from "../words.js";
 
@@ -37,6 +37,10 @@ export function removalDialog(photos, info, changed) {
   const told = el("p.soft", { role: "status" });
   const names = photos.slice(0, NAMED).map((photo) => el("li", {}, photo.name));
   const more = photos.length - names.length;
+  const undo = telling(async () => {
+    await putBack([...gone.values()], info);
+    changed();
+  });
   const cancel = button("Cancel", { on: () => dialog.close() });
   const go = button(`Remove ${many}`, { kind: "danger", on: remove });
   const dialog = openDialog(
@@ -49,7 +53,7 @@ export function removalDialog(photos, info, changed) {
       el(
         "p.soft",
         {},
-        "This hides what is removed for good, also after an update. No file is deleted; “Removed photos” under Advanced puts it back.",
+        "Removed photos stay hidden, also after an update. No file is deleted, and “Removed photos” under Advanced puts them back.",
       ),
     ),
     told,
@@ -57,8 +61,9 @@ export function removalDialog(photos, info, changed) {
   );
 
   async function remove() {
+    if (go.ariaDisabled) return;
     const left = photos.filter(({ id }) => !gone.has(id));
-    for (const one of [go, cancel]) one.disabled = true;
+    go.ariaDisabled = "true"; // not disabled, which would take the focus away
     told.textContent = "Removing…";
     try {
       for (let at = 0; at < left.length; at += AT_ONCE) {
@@ -70,7 +75,7 @@ export function removalDialog(photos, info, changed) {
       notify(`${many} removed.`, "", { text: "Undo", on: undo });
     } catch (error) {
       told.textContent = error.message;
-      for (const one of [go, cancel]) one.disabled = false;
+      go.ariaDisabled = null;
       cancel.focus();
     }
     if (!gone.size) return;
@@ -79,15 +84,6 @@ export function removalDialog(photos, info, changed) {
     if (gone.has(parse(location.hash).params.photo)) viewer?.dispatchEvent(new Event("cancel"));
     await relearn(info).catch(() => {}); // how many there are is told by the next page
     changed(new Set(gone.keys()));
-  }
-
-  async function undo() {
-    try {
-      await putBack([...gone.values()], info);
-      changed();
-    } catch (error) {
-      notify(error.message, "bad");
-    }
   }
 
   cancel.focus();

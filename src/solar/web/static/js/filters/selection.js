@@ -1,7 +1,7 @@
 // Several photos of a grid, selected: by their boxes, from one to another, or all that are shown.
 
 import { button, el } from "../dom.js";
-import { notify, say } from "../notice.js";
+import { say, telling } from "../notice.js";
 import { count, counted } from "../words.js";
 
 /**
@@ -18,6 +18,14 @@ export function selection(list, actions, every = null) {
 
   const cards = () => [...list.querySelectorAll(":scope > .card")];
   const shown = () => cards().map((card) => card.dataset.id);
+
+  const all = telling(async () => {
+    for (const id of shown()) chosen.set(id, items.get(id));
+    changed();
+    if (!every || chosen.size >= every.count()) return;
+    for (const photo of await every.load()) chosen.set(photo.id, photo);
+    changed();
+  });
 
   const text = el("span.selected-text", { role: "status" });
   const everything = button("Select all", { title: "Select all photos (*)", on: all });
@@ -74,18 +82,6 @@ export function selection(list, actions, every = null) {
     changed();
   }
 
-  async function all() {
-    for (const id of shown()) chosen.set(id, items.get(id));
-    changed();
-    if (!every || chosen.size >= every.count()) return;
-    try {
-      for (const photo of await every.load()) chosen.set(photo.id, photo);
-      changed();
-    } catch (error) {
-      notify(error.message, "bad");
-    }
-  }
-
   /** Shows the boxes of all cards. */
   function begin() {
     choosing = !choosing || chosen.size > 0;
@@ -99,7 +95,7 @@ export function selection(list, actions, every = null) {
     choosing = false;
     changed();
     // The button that was pressed is gone.
-    if (within) list.querySelector(".card a")?.focus({ preventScroll: true });
+    if (within) list.querySelector(".card a[tabindex='0']")?.focus();
   }
 
   return {

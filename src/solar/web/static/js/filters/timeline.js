@@ -1,10 +1,9 @@
 // When photos were taken: a bar for each year, or for each month of the years that are shown.
 
-import { el, style } from "../dom.js";
+import { button, el, style } from "../dom.js";
 import { count } from "../words.js";
 
 const NAMES = new Intl.DateTimeFormat("en", { month: "short", year: "numeric", timeZone: "UTC" });
-const EMPTY = { from: "", to: "" };
 
 /**
  * Bars that choose a time.
@@ -36,8 +35,8 @@ export function timeline(months, { from = "", to = "" }, change) {
       el("span", {}, text),
     );
   });
-  const back = chosen && el("button.time", { type: "button", on: { click: () => change(EMPTY) } });
-  back && back.append(el("span", {}, "All years"));
+  const all = () => change({ from: "", to: "" });
+  const back = chosen && button("All years", { kind: "time.all", symbol: "back", on: all });
   return el("div.timeline", { role: "group", "aria-label": "When taken" }, back, ...bars);
 }
 

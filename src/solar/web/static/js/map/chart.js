@@ -32,7 +32,7 @@ export function chart(holder, points, colourOf, selecting, world = null) {
   const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": LABEL });
   const card = el("div.map-card", { hidden: true });
   const credit = world?.tiles && el("small.map-credit", {}, world.tiles_attribution);
-  holder.replaceChildren(...[canvas, card, credit].filter(Boolean));
+  holder.replaceChildren(...[canvas, credit, card].filter(Boolean));
   const between = cameras.spacing(points);
   let camera = null;
   let chosen = null;

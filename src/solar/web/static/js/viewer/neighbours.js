@@ -9,6 +9,7 @@ import { opening } from "./address.js";
 const MANY = 16;
 // Who leafs through photos does not want to know the neighbours of each.
 const PAUSE = 250;
+const FRAMED = "Framed: probably the same place.";
 
 export function neighbourStrip() {
   const list = el("ul.viewer-strip", { "aria-label": "Nearest photos" });
@@ -30,7 +31,8 @@ export function neighbourStrip() {
       const request = { photo: id, k: MANY, rerank: [], model };
       const { hits } = await post("/search", request, { signal: control.signal });
       if (shown !== id) return;
-      note.textContent = hits.length ? "" : "There are no other photos.";
+      const some = hits.some(({ verdict }) => verdict !== "similar");
+      note.textContent = hits.length ? (some ? FRAMED : "") : "There are no other photos.";
       list.replaceChildren(...hits.map((hit) => item(hit, id)));
     } catch (error) {
       if (!isAbort(error) && shown === id) note.textContent = error.message;

@@ -7,10 +7,9 @@ import { button, el, icon } from "../dom.js";
 import { createGrid } from "../grid.js";
 import { nothing, notify, say } from "../notice.js";
 import { photo } from "../photos.js";
-import * as route from "../route.js";
 import { updater } from "../update.js";
 import { filePicker } from "../upload.js";
-import { looks } from "../ways.js";
+import { ways } from "../ways.js";
 import { bytes, count, counted } from "../words.js";
 
 const PIECE = 12;
@@ -25,14 +24,7 @@ export function add(root, shared) {
   const bar = el("progress", { max: "1", value: "0", "aria-label": "Progress" });
   const said = el("p.facts", { role: "status" });
   const failures = el("ul.failures", { "aria-label": "Not added" });
-  const grid = createGrid("Added photos", (one) =>
-    card(one, {
-      actions: () => [
-        { text: "Search", href: route.address("search", [], { q: one.id }) },
-        ...looks(info, one.id),
-      ],
-    }),
-  );
+  const grid = createGrid("Added photos", (one) => card(one, { actions: () => ways(info, one.id) }));
   let control = new AbortController();
   const cancel = button("Cancel", { on: () => control.abort(), hidden: true });
   const progress = el(
@@ -42,7 +34,7 @@ export function add(root, shared) {
     el("div.row", {}, said, cancel),
     failures,
   );
-  const update = info.features.sync && updater(learn);
+  const update = info.features.sync && updater(() => relearn(info));
   root.append(
     el(
       "div.add",
@@ -147,11 +139,7 @@ export function add(root, shared) {
     say(said.textContent);
     if (sum.added > sum.known) notify(`${counted(sum.added - sum.known, "photo")} added.`);
     else if (sum.known) notify(`${sum.known === 1 ? "This photo is" : "These photos are"} already in the collection.`);
-    await learn();
-  }
-
-  function learn() {
-    return relearn(info);
+    await relearn(info);
   }
 
   function leave() {

@@ -7,28 +7,31 @@ import { card } from "../card.js";
 import { button, el, linkButton, viewHead } from "../dom.js";
 import { endless } from "../endless.js";
 import { createGrid } from "../grid.js";
-import { nothing, notify } from "../notice.js";
-import * as route from "../route.js";
-import { looks } from "../ways.js";
+import { nothing, telling } from "../notice.js";
+import { ways } from "../ways.js";
 import { count, counted } from "../words.js";
 import { remade } from "./remade.js";
 
 const COVERS = 40;
 const PHOTOS = 60;
 
+// The album that was open last: who comes back from it goes on there.
+let opened = null;
+
 /** Makes the view in `root`. */
 export const albums = (root, shared) =>
-  remade(root, "Albums", ({ parts: [id] }) => id, ({ parts: [id] }) =>
-    id ? openAlbum(root, shared, id) : listAlbums(root, shared),
+  remade(root, "Albums", ({ parts: [id] }) => id, ({ parts: [id], again }) =>
+    id ? openAlbum(root, shared, id) : listAlbums(root, shared, again ? opened : null),
   );
 
 /** All albums, the largest first. */
-function listAlbums(root, { info }) {
+function listAlbums(root, { info }, last) {
   const note = el("p.facts", { role: "status" }, "Opening the albums…");
   const empty = el("div");
   const old = el("p.outdated", { hidden: true });
   const grid = createGrid("Albums", cover);
   grid.element.classList.add("album-grid");
+  grid.remember(last);
   const list = paged(grid, async (offset, signal) => {
     const page = await get(`/albums?offset=${offset}&limit=${COVERS}`, { signal });
     note.textContent = `${counted(page.total, "album")} with ${count(page.grouped)} of ${counted(page.photos, "photo")}.`;
@@ -53,8 +56,14 @@ function listAlbums(root, { info }) {
 
 /** The photos of one album, those that belong to it most surely first. */
 function openAlbum(root, { info }, id) {
+  opened = id;
   const note = el("p.facts", { role: "status" }, "Opening the album…");
   const title = el("h1.view-title", {}, "Album");
+  const rename = telling(async () => {
+    const name = prompt("The name of the album; empty for that of its folder", title.textContent);
+    if (name === null) return;
+    title.textContent = (await post(`/albums/${encodeURIComponent(id)}/name`, { name })).name;
+  });
   const renaming = info.settings.writable && button("Rename", { on: rename });
   const tools = [renaming, exportButtons(info.name, id)].filter(Boolean);
   const details = el("p.facts");
@@ -82,16 +91,6 @@ function openAlbum(root, { info }, id) {
     ),
   );
 
-  async function rename() {
-    const name = prompt("The name of the album; empty for that of its folder", title.textContent);
-    if (name === null) return;
-    try {
-      title.textContent = (await post(`/albums/${encodeURIComponent(id)}/name`, { name })).name;
-    } catch (error) {
-      notify(error.message, "bad");
-    }
-  }
-
   return started(grid, list);
 }
 
@@ -109,27 +108,16 @@ function albumPhoto(photo, info) {
     const place = el("a.card-main", { tabindex: "-1" }); // no link, but arrows go on from it
     return el("li.card.gone", {}, place, el("div.card-name", {}, photo.name));
   }
-  const search = { text: "Search", href: route.address("search", [], { q: photo.id }) };
-  const actions = () => [search, ...looks(info, photo.id)];
-  return card(photo, { actions });
+  return card(photo, { actions: () => ways(info, photo.id) });
 }
 
 /** Fills a grid piece by piece; `piece(offset, signal)` gives items and how many there are. */
 function paged(grid, piece) {
-  const control = new AbortController();
   let loaded = 0;
-  const list = endless(async () => {
-    const [items, total] = await piece(loaded, control.signal);
+  return endless(async (signal) => {
+    const [items, total] = await piece(loaded, signal);
     loaded += items.length;
     grid.append(items);
     return loaded < total && items.length > 0;
   });
-  return {
-    element: list.element,
-    start: list.start,
-    stop() {
-      control.abort();
-      list.stop();
-    },
-  };
 }

@@ -3,10 +3,10 @@
 import { isAbort } from "../api.js";
 import * as boxes from "../boxes.js";
 import { card, thumbnail } from "../card.js";
-import { button, el, linkButton, viewHead } from "../dom.js";
+import { button, el, linkButton, refill, viewHead } from "../dom.js";
 import { createGrid } from "../grid.js";
 import { nothing, problem, say } from "../notice.js";
-import { refill, searchOptions, searchRequest } from "../options.js";
+import { searchOptions, searchRequest } from "../options.js";
 import { photo } from "../photos.js";
 import { picker } from "../picker.js";
 import * as route from "../route.js";
@@ -26,6 +26,10 @@ const settingsOf = (side, params) =>
       .map((name) => [name, params[`${side}.${name}`]])
       .filter(([, value]) => value),
   );
+
+/** The same values under other names. */
+const renamed = (params, rename) =>
+  Object.fromEntries(Object.entries(params).map(([name, value]) => [rename(name), value]));
 
 const to = (params) => route.address("compare", [], params);
 
@@ -127,19 +131,12 @@ function comparing(root, shared, first) {
   }
 
   function swap() {
-    const swapped = Object.fromEntries(
-      Object.entries(params).map(([name, value]) => [
-        name.replace(/^[ab]\./, (start) => (start === "a." ? "b." : "a.")),
-        value,
-      ]),
-    );
-    route.go(to(swapped), { replace: true });
+    const other = (name) => name.replace(/^[ab]\./, (start) => (start === "a." ? "b." : "a."));
+    route.go(to(renamed(params, other)), { replace: true });
   }
 
   function change(side, patch) {
-    const named = Object.fromEntries(
-      Object.entries(patch).map(([name, value]) => [`${side}.${name}`, value]),
-    );
+    const named = renamed(patch, (name) => `${side}.${name}`);
     route.go(to({ ...params, set: "1", ...named }), { replace: true });
   }
 

@@ -1,13 +1,13 @@
 // Explore: all photos on one map, alike ones close together.
 
 import { get, isAbort } from "../api.js";
-import { button, el, set, viewHead } from "../dom.js";
+import { button, el, refill, set, viewHead } from "../dom.js";
 import { chart } from "../map/chart.js";
 import { colouring, KINDS, kindsFor } from "../map/colouring.js";
 import { selectedList } from "../map/selected.js";
 import { nothing, problem } from "../notice.js";
 import { onWorld } from "../map/world.js";
-import { chooser, refill } from "../options.js";
+import { chooser } from "../options.js";
 import * as route from "../route.js";
 import { count, counted } from "../words.js";
 
@@ -31,16 +31,7 @@ export function explore(root, { info }) {
   const tools = el("div.map-buttons");
   const legend = el("div.map-legend", { hidden: true });
   const chosen = selectedList(() => map?.clear());
-  root.append(
-    el(
-      "div.explore",
-      {},
-      viewHead("Map", note, tools),
-      holder,
-      legend,
-      chosen.element,
-    ),
-  );
+  root.append(el("div.explore", {}, viewHead("Map", note, tools), holder, legend, chosen.element));
   let map = null;
   let found = null;
   let wanted = {};
@@ -125,7 +116,7 @@ export function explore(root, { info }) {
     const meaning = el("p", {}, MEANING[found.method] ?? MEANING.tsne);
     const details = !found.world && el("details", {}, el("summary", {}, "Details"), meaning);
     legend.hidden = false;
-    refill(legend, [row, details].filter(Boolean));
+    refill(legend, [row, details]);
     return colours;
   }
 

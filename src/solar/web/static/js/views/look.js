@@ -1,11 +1,11 @@
 // Look: where a location of a photo attends. Click, drag, or move the star with the arrows.
 
 import { isAbort, post } from "../api.js";
-import { button, el, linkButton, placeOn, style, viewHead } from "../dom.js";
+import { button, el, linkButton, placeOn, refill, style, viewHead } from "../dom.js";
 import { drawHeat, drawLegend } from "../heat.js";
 import { heatStage } from "../heat_stage.js";
 import { nothing, problem, say } from "../notice.js";
-import { chooser, opacitySlider, refill } from "../options.js";
+import { chooser, opacitySlider } from "../options.js";
 import { photo } from "../photos.js";
 import { picker } from "../picker.js";
 import * as route from "../route.js";
@@ -120,7 +120,7 @@ function looking(root, shared, id, first) {
       ),
       linkButton("Search with this photo", route.address("search", [], { q: id }), "search"),
     ];
-    refill(controls, made.filter(Boolean));
+    refill(controls, made);
   }
 
   function go(patch) {

@@ -1,9 +1,9 @@
 // Removed photos: what was taken out of the collection by hand, and the way back.
 
 import { get } from "../api.js";
-import { button, el, viewHead } from "../dom.js";
+import { button, el, refill, refocus, viewHead } from "../dom.js";
 import { putBack } from "../filters/removal.js";
-import { nothing, notify, problem } from "../notice.js";
+import { nothing, problem, telling } from "../notice.js";
 import { counted } from "../words.js";
 
 /** Makes the view in `root`. */
@@ -11,22 +11,16 @@ export function removed(root, { info }) {
   const list = el("ul.removed-list", { "aria-label": "Removed photos" });
   const note = el("p.facts", { role: "status" });
   const all = button("Put all back", { on: () => back(names()) });
-  root.append(
-    el(
-      "div.removed",
-      {},
-      viewHead("Removed photos", note, all),
-      list,
-    ),
-  );
+  root.append(el("div.removed", {}, viewHead("Removed photos", note, all), list));
 
   const names = () => [...list.children].map((item) => item.dataset.name);
 
   async function load() {
     try {
       const found = await get("/photos/removed");
-      list.replaceChildren(...found.names.map(item));
+      refill(list, found.names.map(item));
       note.textContent = found.names.length ? counted(found.names.length, "photo") : "";
+      if (found.names.length < 2 && document.activeElement === all) refocus(list.querySelector("button"));
       all.hidden = found.names.length < 2;
       if (!found.names.length) list.replaceChildren(nothing("No photo was removed."));
     } catch (error) {
@@ -42,16 +36,16 @@ export function removed(root, { info }) {
       button("Put back", { symbol: "undo", "aria-label": `Put back ${name}`, on: () => back([name]) }),
     );
 
-  async function back(wanted) {
-    for (const one of root.querySelectorAll("button")) one.disabled = true;
+  const back = telling(async (wanted) => {
+    if (list.ariaBusy) return;
+    list.ariaBusy = "true";
     try {
       await putBack(wanted, info);
-    } catch (error) {
-      notify(error.message, "bad");
+    } finally {
+      list.ariaBusy = null;
+      await load();
     }
-    for (const one of root.querySelectorAll("button")) one.disabled = false;
-    await load();
-  }
+  });
 
   load();
   return { title: "Removed photos", show() {} };

@@ -4,7 +4,7 @@ import { isAbort } from "../api.js";
 import { boxEditor } from "../box_editor.js";
 import * as boxes from "../boxes.js";
 import { card } from "../card.js";
-import { button, el, linkButton } from "../dom.js";
+import { button, el, linkButton, refill, refocus, unfocused } from "../dom.js";
 import { endless } from "../endless.js";
 import { filterFields, follow } from "../filters/fields.js";
 import { pinned, resolved, without } from "../filters/links.js";
@@ -12,8 +12,8 @@ import { shelf } from "../filters/shelf.js";
 import { HITS } from "../filters/sorting.js";
 import { createGrid } from "../grid.js";
 import * as marks from "../judged.js";
-import { nothing, notify, problem, say } from "../notice.js";
-import { field, methodsOf, refill, searchOptions, searchRequest, toggle } from "../options.js";
+import { nothing, notify, problem, say, telling } from "../notice.js";
+import { field, methodsOf, searchOptions, searchRequest, toggle } from "../options.js";
 import * as parts from "../parts.js";
 import { photo } from "../photos.js";
 import { picker } from "../picker.js";
@@ -24,7 +24,7 @@ import { suggestedBoxes } from "../suggested.js";
 import { offered, reader, textForm } from "../text_query.js";
 import { filePicker, uploadAll } from "../upload.js";
 import { opening, searchWith } from "../viewer/address.js";
-import { looks, modelOf } from "../ways.js";
+import { looks, modelOf, ways } from "../ways.js";
 import { count, shortName, VERDICTS } from "../words.js";
 import { remade } from "./remade.js";
 
@@ -82,7 +82,7 @@ function start(root, shared) {
     text: model
       ? "Choose a photo of a place or an object, or describe it in words."
       : "Choose a photo of a place or an object to find others that show it.",
-    actions: ({ id }) => [{ text: "Search", href: to({ q: id }) }, ...looks(shared.info, id)],
+    actions: ({ id }) => ways(shared.info, id),
     take: shared.receive,
     shelving: {
       info: shared.info,
@@ -155,7 +155,12 @@ function results(root, shared, first) {
   const judging = marks.judged(grid.element, change, info.features.judge);
   const title = el("h1.found", { role: "status" });
   const checking = el("span.soft");
-  const reorder = button("Show the checked order", { on: () => render(true, true) });
+  const reorder = button("Show the checked order", {
+    on() {
+      render(true, true);
+      grid.focus();
+    },
+  });
   const stages = el("div");
   const details = el("details.search-details", {}, el("summary", {}, "Details"), stages);
   const state = el("div");
@@ -166,12 +171,10 @@ function results(root, shared, first) {
       if (kind !== "pointermove" || movementX || movementY) touched = true;
     });
   }
-  const more = endless(async () => {
-    const mine = current;
-    const hits = await mine.next(running.signal);
-    if (mine === current) grid.append(hits);
+  const more = endless(async (signal) => {
+    grid.append(await current.next(signal));
     tools.paint();
-    return mine.more;
+    return current.more;
   });
   const panel = el("aside.panel", { "aria-label": "The query and its options" });
   const list = el(
@@ -211,13 +214,9 @@ function results(root, shared, first) {
   const addPart = (id) =>
     query ? addParts([...parts.read(params), { id, box: null }]) : change({ q: id });
 
-  async function addFile(files) {
-    try {
-      for (const { id } of await uploadAll(files.slice(0, 1), shared.info)) addPart(id);
-    } catch (error) {
-      notify(error.message, "bad");
-    }
-  }
+  const addFile = telling(async (files) => {
+    for (const { id } of await uploadAll(files.slice(0, 1), shared.info)) addPart(id);
+  });
 
   const partList = el("div.part-list");
   let partsShown = null;
@@ -227,9 +226,7 @@ function results(root, shared, first) {
     const wanted = JSON.stringify(all);
     if (wanted === partsShown) return;
     partsShown = wanted;
-    partList.replaceChildren(
-      ...[parts.strip(all, (next) => change(parts.written(next)))].filter(Boolean),
-    );
+    refill(partList, [parts.strip(all, (next) => change(parts.written(next)))]);
   }
 
   const optionList = el("div.options");
@@ -248,6 +245,7 @@ function results(root, shared, first) {
   function build(found) {
     editor = boxEditor(found, (box) => {
       told = boxes.written(box);
+      if (!box && unfocused()) refocus(row.querySelector("button"));
       change({ box: told });
     });
     told = boxes.written(shared.box);
@@ -274,7 +272,8 @@ function results(root, shared, first) {
       }),
     );
     const title = el("a.query-name", { ...opening(query), title: name }, shortName(name));
-    panel.replaceChildren(editor.element, title, row, words, ...below);
+    const hint = el("p.frames-hint", {}, "Click a dashed frame to search with that part.");
+    panel.replaceChildren(editor.element, hint, title, row, words, ...below);
     showBoxButton();
   }
 
@@ -414,6 +413,7 @@ function results(root, shared, first) {
     if (glide && !wanted && watched()) {
       grid.update(current.hits);
       reorder.hidden = !grid.differs(current.hits);
+      grid.show();
     } else {
       grid.set(current.hits, { glide });
     }

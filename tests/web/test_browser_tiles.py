@@ -81,6 +81,15 @@ def tiled(collection: Path) -> Iterator[tuple[str, str, list[tuple[str, str | No
             yield url, base, asked
 
 
+def deepest(page: Page, asked: list[tuple[str, str | None]]) -> int:
+    """The zoom of the tiles, once no more of them are asked for."""
+    before = None
+    while before != asked or not asked:
+        before = list(asked)
+        page.wait_for_timeout(1000)
+    return max(int(path.split("/")[1]) for path, _ in asked)
+
+
 def cross_on(page: Page) -> tuple[float, float]:
     """Where the lines of the tiles cross, as parts of the map."""
     box = page.locator(".map").bounding_box()
@@ -112,9 +121,8 @@ def test_photos_lie_where_they_belong_on_the_tiles(
     page.locator("canvas[data-seen='1'][data-pictures='1']").wait_for()
     page.get_by_text(CREDIT).wait_for()
     for _ in range(2):
-        page.wait_for_load_state("networkidle")
+        zoom = deepest(page, asked)
         page.shoot(f"tiles-{width}-{scheme}")
-        zoom = max(int(path.split("/")[1]) for path, _ in asked)
         # The only photo is in the middle.
         assert cross_on(page) == pytest.approx((0.5, 0.5), abs=0.01)
         wanted = "/{}/{}/{}.png".format(zoom, *map(int, place_at(zoom)))

@@ -21,10 +21,11 @@ from solar.ranking.verdict import judged, verdict
 from solar.storage.types import Hit
 from solar.web.api import schemas
 from solar.web.api.adding import Adder
+from solar.web.api.albums import Albums
+from solar.web.api.duplicates import Reviewer
 from solar.web.api.filtering import Browser, BrowseRequest, Facets, photo_filter, sorted_hits
 from solar.web.api.inspection import Attention, Explainer, Explorer, Matching
 from solar.web.api.jobs import Jobs
-from solar.web.api.reports import Albums, Reviewer
 from solar.web.api.searching import Searcher, StageResult
 from solar.web.api.updating import Follower, Updater, without_places
 from solar.web.cache import Cache

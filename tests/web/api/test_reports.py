@@ -13,7 +13,6 @@ from support.web_visits import Home, Open, numbers
 from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
 from solar.errors import SolarError
 from solar.near_duplicates.report import DuplicateReport
-from solar.web.api.reports import album_names
 from solar.web.serving import found_reports
 from solar.web.settings import WebSettings
 
@@ -164,21 +163,6 @@ def test_albums_are_called_as_their_folders_until_they_are_renamed(
     assert (album["id"] == ALBUMS[0].id, album["name"]) == (False, "Our house")
     client.post(f"/api/v1/albums/{album['id']}/name", json={"name": ""})
     assert client.get("/api/v1/albums").json()["albums"][0]["name"] == names[0]
-
-
-@pytest.mark.parametrize(
-    ("folders", "names"),
-    [
-        (["a/Rome", "b/Paris"], ["Rome", "Paris"]),
-        (["2019/Rome", "2021/Rome", "Oslo"], ["2019/Rome", "2021/Rome", "Oslo"]),
-        (["x/2019/Rome", "y/2019/Rome", "Rome"], ["x/2019/Rome", "y/2019/Rome", "Rome"]),
-        (["Rome", "Oslo", "Rome", "Rome"], ["Rome", "Oslo", "Rome (2)", "Rome (3)"]),
-        (["old_town"], ["old town"]),
-        (["", ""], ["Album", "Album (2)"]),
-    ],
-)
-def test_no_two_albums_have_the_same_name(folders: list[str], names: list[str]) -> None:
-    assert album_names([tuple(filter(None, one.split("/"))) for one in folders]) == names
 
 
 def test_albums_are_exported(open_app: Open, file: Path) -> None:

@@ -21,6 +21,8 @@ from solar.images import Box
 from solar.index.search import SearchSettings
 from solar.ranking.rerank import chosen
 from solar.web.api import schemas, updating
+from solar.web.api.albums import TYPES, Album, AlbumPage, ExportForm, RenameRequest
+from solar.web.api.duplicates import GroupPage, Kind, ReportOverview
 from solar.web.api.filtering import MOST, SORTED, BrowseRequest, FacetsAnswer, photo_filter
 from solar.web.api.inspection import (
     RegionAnswer,
@@ -29,16 +31,6 @@ from solar.web.api.inspection import (
     WhyRequest,
     answered,
     explained,
-)
-from solar.web.api.reports import (
-    TYPES,
-    Album,
-    AlbumPage,
-    ExportForm,
-    GroupPage,
-    Kind,
-    RenameRequest,
-    ReportOverview,
 )
 from solar.web.api.schemas import PhotoId
 from solar.web.api.searching import StageResult, Wanted, depth_for

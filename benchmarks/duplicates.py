@@ -50,7 +50,7 @@ from lib.photo_edits import DEEPER, EDITS, SAVED, write_edit
 from PIL import Image
 
 from solar.near_duplicates.report import COPIES, DuplicateGroup, DuplicateReport
-from solar.storage.folder import finished
+from solar.storage.folder_engine import finished
 
 Pairs = set[tuple[str, str]]
 BITS = 64

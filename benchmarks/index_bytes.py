@@ -28,7 +28,7 @@ import numpy as np
 from lib.machine import machine
 
 from solar.index import Index
-from solar.storage.folder import COMPRESSIONS
+from solar.storage.folder_engine import COMPRESSIONS
 from solar.storage.types import Photo
 
 SHORT, LONG = 4096, 8192

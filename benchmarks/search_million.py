@@ -292,7 +292,7 @@ def in_turns(work: Callable[[Any], Any], given: Any) -> dict[str, float]:
 @contextlib.contextmanager
 def unchecked() -> Iterator[None]:
     """Searches as they would be if nothing were compared with its checksum."""
-    from solar.storage import folder as folder_engine
+    from solar.storage import folder_engine as folder_engine
     from solar.storage.catalogue_view import View
 
     def nothing(*_: Any) -> None:

@@ -15,7 +15,7 @@ from solar.asmk.kernel import aggregate
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
 from solar.index import Index
-from solar.storage.folder import begin
+from solar.storage.folder_engine import begin
 from solar.storage.protocol import Piece
 from solar.storage.types import DescriptorSpec, Photo, Skipped
 

@@ -14,7 +14,7 @@ from support.failing_calls import each_call_fails
 
 from solar.errors import SolarError
 from solar.index import Index, PhotoIndex
-from solar.storage.folder import begin, finished, open_index
+from solar.storage.folder_engine import begin, finished, open_index
 from solar.storage.protocol import NoIndexError, Piece
 from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
 from solar.training.run import Run

@@ -29,7 +29,7 @@ from solar.index import Index
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.models import load as load_model
 from solar.storage.catalogue import Metadata
-from solar.storage.folder import FolderEngine, finished
+from solar.storage.folder_engine import FolderEngine, finished
 from solar.storage.protocol import Piece
 
 HERE = Throughput(decoders=0, batch=4)

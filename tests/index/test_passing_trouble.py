@@ -17,7 +17,7 @@ from solar.describe.settings import Settings
 from solar.errors import PassingError, SolarError
 from solar.images import find_photos
 from solar.models import RetrievalNet
-from solar.storage.folder import finished
+from solar.storage.folder_engine import finished
 
 HERE = Throughput(decoders=0, batch=4)
 

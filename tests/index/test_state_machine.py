@@ -18,7 +18,7 @@ from solar.images import Photos, Roots, Stamp
 from solar.images.scan import Found
 from solar.index import Index
 from solar.index.ingest import apply, plan
-from solar.storage.folder import begin, finished, open_index
+from solar.storage.folder_engine import begin, finished, open_index
 from solar.storage.protocol import Piece
 from solar.storage.types import Amendment, DescriptorSpec, Photo
 

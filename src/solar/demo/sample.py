@@ -20,7 +20,7 @@ from solar.models import RetrievalNet, fingerprint
 from solar.ranking.rerank import AUTO
 from solar.show.attention_maps import draw_photos
 from solar.show.search_page import ranking_page
-from solar.storage.folder import finished
+from solar.storage.folder_engine import finished
 from solar.storage.types import Hit
 
 MOST = 120

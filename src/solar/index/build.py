@@ -19,7 +19,7 @@ from solar.index.index import Address, Index, engine_module, is_folder
 from solar.index.ingest import apply, plan
 from solar.index.photo_index import PhotoIndex
 from solar.storage.catalogued_folder import refuse_place
-from solar.storage.folder import refuse_compression
+from solar.storage.folder_engine import refuse_compression
 from solar.storage.own_fields import own_fields
 from solar.storage.protocol import NoIndexError
 from solar.weights import DEFAULT
@@ -66,7 +66,7 @@ def build(
         model: The model: a network, or what `solar.load` takes. Default: solar-lite0.
         metadata: A JSON Lines file of tags, times, positions and own fields of photos.
         progress: Called while photos are described.
-        compress: As for `solar.storage.folder.begin`.
+        compress: As for `solar.storage.folder_engine.begin`.
         **describing: How to describe: fields of `solar.describe.Settings`, such as `size`,
             `scales`, `orient`, `mode`, `device`, `backend` and `max_pixels`; the index records what
             was used. How to work: `throughput`, a `solar.describe.Throughput`; `scheduler`, the

@@ -62,7 +62,7 @@ def is_folder(address: Address) -> bool:
 def engine_module(address: Address) -> ModuleType:
     """The module whose `begin` and `open_index` understand an address."""
     scheme = str(address).partition("://")[0]
-    return import_module("solar.storage.folder" if is_folder(address) else ENGINES[scheme])
+    return import_module("solar.storage.folder_engine" if is_folder(address) else ENGINES[scheme])
 
 
 def filled_engine(
@@ -138,7 +138,7 @@ class Index(PhotoIndex):
             spec: How the vectors were made.
             roots: Where the photos are, `Roots.at("photos/")` for example.
             model: The model for queries. Default: the one named in `spec`.
-            **options: For the engine: `compress=` of `solar.storage.folder.begin`, or those
+            **options: For the engine: `compress=` of `solar.storage.folder_engine.begin`, or those
                 of `solar.storage.milvus.engine.begin`.
 
         Raises:

@@ -27,7 +27,7 @@ from solar.storage import nearest
 from solar.storage.catalogue import Metadata
 from solar.storage.catalogue_view import Version, View
 from solar.storage.conditions import Where
-from solar.storage.folder import FolderEngine, FolderVectors
+from solar.storage.folder_engine import FolderEngine, FolderVectors
 from solar.storage.rows import Matrix
 from solar.storage.types import Hit
 

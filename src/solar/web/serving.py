@@ -256,7 +256,7 @@ def comparison(
 
 def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -> PhotoIndex:
     from solar.index.build import fill
-    from solar.storage.folder import finished
+    from solar.storage.folder_engine import finished
 
     folder, known = index.engine.folder, index.engine.stamps()
     short = re.sub(r"[^\w.-]+", "-", Path(model).stem)

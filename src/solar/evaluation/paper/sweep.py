@@ -26,7 +26,7 @@ from solar.index.index import Index
 from solar.index.ingest import plan
 from solar.models import RetrievalNet, fingerprint, retrieval_model
 from solar.nn import GeM
-from solar.storage import folder
+from solar.storage.folder_engine import begin, finished, open_index
 from solar.storage.rows import as_rows
 from solar.storage.segments import rows_for
 
@@ -148,8 +148,8 @@ def describe_together(
         indexes = []
         for place, net in zip(places, nets, strict=True):
             spec = replace(how.spec, dim=net.dim, fingerprint=fingerprint(net))
-            opened = folder.open_index if folder.finished(place) else None
-            engine = opened(place) if opened else folder.begin(place, spec, photos.roots)
+            opened = open_index if finished(place) else None
+            engine = opened(place) if opened else begin(place, spec, photos.roots)
             indexes.append(closing.enter_context(Index(engine, net)))
         plans = [plan(index, photos, index.engine.stamps()) for index in indexes]
         missing = [{*one.new, *one.changed} for one in plans]

@@ -15,8 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index
-from solar.storage import compression
-from solar.storage import folder as folder_engine
+from solar.storage import compression, folder_engine
 from solar.storage.catalogue_view import View
 from solar.storage.conditions import parse_where
 from solar.storage.types import Amendment, Hit, Photo

@@ -48,6 +48,7 @@ def descriptors(photos: Photos, model: str, cache: Path | None) -> Vectors:
     vectors = np.stack([rows[name] for name in photos.names])
     print(f"described {len(photos)} photos in {time.perf_counter() - start:.0f} s", flush=True)
     if cache:
+        cache.parent.mkdir(parents=True, exist_ok=True)
         np.save(cache, vectors)
     return vectors
 

@@ -25,9 +25,7 @@ export function photoFacts(photo) {
   return el(
     "dl.viewer-facts",
     {},
-    ...rows
-      .filter(([, value]) => value)
-      .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))),
+    ...rows.map(([name, value]) => value && el("div", {}, el("dt", {}, name), el("dd", {}, value))),
   );
 }
 
@@ -35,11 +33,10 @@ export function photoFacts(photo) {
 function mapLink([north, east]) {
   const degrees = (value, [positive, negative]) =>
     `${Math.abs(value).toFixed(5)}° ${value < 0 ? negative : positive}`;
-  const at = `${north}/${east}`;
   return el(
     "a",
     {
-      href: `${MAP}?mlat=${north}&mlon=${east}#map=16/${at}`,
+      href: `${MAP}?mlat=${north}&mlon=${east}#map=16/${north}/${east}`,
       target: "_blank",
       rel: "noreferrer",
       title: "Show it on OpenStreetMap",

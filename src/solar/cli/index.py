@@ -100,7 +100,7 @@ def build(
         train_on: For ASMK: learn the visual words from these photos instead.
     """
     from solar.describe import Throughput
-    from solar.describe.timing import taken
+    from solar.describe.progress import taken
     from solar.index.build import build_index
 
     known: dict[str, Any] = {"metadata": metadata, "follow": follow}

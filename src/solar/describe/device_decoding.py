@@ -16,13 +16,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from solar.describe.file_facts import FileFacts
 from solar.describe.prefetch import ahead, prefetched
 from solar.errors import SolarError
 from solar.images import DecodedImage, Photos, Stamp
 from solar.images.exif import exif_facts
 from solar.images.gpu import Reduction
-from solar.images.sources import PhotoFile
+from solar.images.sources import FileFacts, PhotoFile
 
 JpegEngine = Callable[[list[Tensor]], list[Tensor]]
 """JPEG files, (n,) bytes in main memory, to (3, h, w) bytes on a device.

@@ -21,17 +21,15 @@ import numpy as np
 
 from solar.arrays import Floats, Pixels, Vectors
 from solar.defaults import BATCH, BATCH_PIXELS
-from solar.describe.file_facts import FileFacts
 from solar.describe.network import Network, network_of
 from solar.describe.prefetch import ahead, prefetched
-from solar.describe.progress import Progress, counted
+from solar.describe.progress import Progress, counted, spent
 from solar.describe.runtime import Describer, describer
 from solar.describe.settings import Settings, for_more
-from solar.describe.timing import spent
 from solar.errors import PassingError, SolarError
 from solar.images import Box, Photos, Source, Stamp
 from solar.images.exif import exif_facts
-from solar.images.sources import PhotoFile
+from solar.images.sources import FileFacts, PhotoFile
 
 if TYPE_CHECKING:
     import torch

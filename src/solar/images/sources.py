@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from solar.errors import PASSING, PassingError, SolarError
 from solar.files import file_digest
+from solar.images.exif import ExifFacts
 from solar.images.roots import Root, Roots, expanded, is_folder, read_place
 from solar.images.scan import Found, Place, Scan, look, scan
 
@@ -42,6 +43,13 @@ class Stamp(NamedTuple):
     def fits(self, seen: Found) -> bool:
         """Whether a file has the same size and time, so that it need not be read."""
         return (self.bytes, self.modified) == (seen.bytes, seen.modified)
+
+
+class FileFacts(NamedTuple):
+    """What the file of a photo says besides its pixels."""
+
+    stamp: Stamp
+    exif: ExifFacts
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from solar.albums.names import Folder, album_names
-from solar.albums.report import GroupPhoto, GroupReport, PhotoGroup
+from solar.albums.report import Folder, GroupPhoto, GroupReport, PhotoGroup, album_names
 from solar.files import reading, replacing
 from solar.web.api.reports import Addressed, OpenReport, ReportFile
 from solar.web.api.schemas import Asked

@@ -1,6 +1,6 @@
 import pytest
 
-from solar.albums.names import album_names
+from solar.albums.report import album_names
 
 
 @pytest.mark.parametrize(

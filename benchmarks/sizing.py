@@ -20,7 +20,8 @@ RESULTS = ROOT / "benchmarks" / "results"
 MARK = "sizing"
 PHOTOS = (100_000, 1_000_000, 10_000_000, 100_000_000)
 # Length of descriptors, and how the results of a network with such are called at the end.
-MODELS = {2048: "", 512: "-solar-r18"}
+CPU = {2048: "describe_cpu", 512: "describe_cpu-solar-lite0"}
+GPU = {2048: "describe_gpu", 512: "describe_gpu-solar-r18"}
 # What `decode_gpu.json` calls the run of such a network over files of 12 megapixels.
 LARGE_FILES = {2048: "ResNet-101, 4032×3024", 512: "solar-r18, 4032×3024"}
 KINDS = ("none", "fp16", "pq", "ivf")
@@ -62,11 +63,12 @@ def read(folder: Path = RESULTS) -> Measured:
     gpu: dict[int, float] = {}
     cpu: dict[int, float] = {}
     where = []
-    for length, end in MODELS.items():
-        if told := _perhaps(folder / f"describe_cpu{end}.json"):
-            [cpu[length]] = [row["fastest"] for row in told["rows"] if row["backend"] == "torch"]
+    for length, name in CPU.items():
+        if told := _perhaps(folder / f"{name}.json"):
+            [spent] = [row["fastest"] for row in told["rows"] if row["backend"] == "openvino-bf16"]
+            cpu[length] = spent / told["machine"]["cores"]
             where.append(_machine(told))
-        if told := _perhaps(folder / f"describe_gpu{end}.json"):
+        if told := _perhaps(folder / f"{GPU[length]}.json"):
             gpu[length] = told["end_to_end_ms_a_photo"] / 1000
             where.append(_machine(told))
     large: dict[int, float] = {}
@@ -105,7 +107,7 @@ def render(found: Measured) -> str:
         kinds_table(found),
         "`solar-r101`, 2048 numbers per photo:",
         photos_table(found, 2048),
-        "`solar-r18`, 512 numbers per photo:",
+        "`solar-lite0`, 512 numbers per photo (on a GPU: `solar-r18`):",
         photos_table(found, 512),
         f"Describing takes {found.memory:.0f} MiB of memory with a small network, for any number "
         f"of photos. Measured: {found.where}; “–” means not measured.",

@@ -5,13 +5,13 @@ import pytest
 from PIL import Image, ImageOps
 from support.warped import toy_photo
 
-from solar.near_duplicates.pixel_compare import Region, is_frame
+from solar.near_duplicates.pixel_compare import Region, surroundings
 
 
 @pytest.mark.parametrize("colour", ["black", "white", "#774411"])
 def test_a_border_is_a_frame(colour: str) -> None:
     photo = ImageOps.expand(Image.fromarray(toy_photo(0, (160, 120))), 12, colour)
-    assert is_frame(photo, Region(12, 12, 172, 132))
+    assert surroundings(photo, Region(12, 12, 172, 132)) == "frame"
 
 
 @pytest.mark.parametrize("sky", [0, 255])
@@ -20,4 +20,9 @@ def test_the_sky_around_a_tower_is_no_frame(sky: int) -> None:
     bricks = np.random.default_rng(0).integers(0, 256, (60, 20)).repeat(3, 0).repeat(3, 1)
     pixels[60:, 130:190] = bricks[:, :, None]
     # Smooth as a frame, and where the picture is cut, pixels change: but they do below, too.
-    assert not is_frame(Image.fromarray(pixels), Region(0, 0, 320, 200))
+    assert surroundings(Image.fromarray(pixels), Region(0, 0, 320, 200)) == "plain"
+
+
+def test_around_a_part_of_a_picture_is_more_of_it() -> None:
+    photo = Image.fromarray(toy_photo(0, (160, 120)))
+    assert surroundings(photo, Region(20, 20, 120, 90)) == "picture"

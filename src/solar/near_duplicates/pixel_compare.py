@@ -5,7 +5,7 @@ recoloured; what was written over one changes some blocks. Two photos of one pla
 pixel: the camera has moved, and so have leaves and people.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -140,11 +140,12 @@ def _recoloured(a: Image.Image, b: Image.Image) -> bool:
     return bool(max(means, spread) > 5)
 
 
-def is_frame(photo: Image.Image, inside: Region) -> bool:
-    """Whether the rest of a photo around a region is a frame, and not more of the picture.
+def surroundings(photo: Image.Image, inside: Region) -> Literal["frame", "plain", "picture"]:
+    """What lies around a region of a photo: a frame, more of the picture, or either.
 
     A frame is mostly smooth, and its border with the picture is an edge: pixels change there, and
-    not as much beside it, as where a picture goes on.
+    not as much beside it, as where a picture goes on. What is smooth without such an edge may be
+    a frame or a sky.
     """
     grey = np.asarray(photo.convert("L"), np.float32)
     left, top = (round(max(edge, 0.0)) for edge in inside[:2])
@@ -158,7 +159,7 @@ def is_frame(photo: Image.Image, inside: Region) -> bool:
     around = np.ones(grey.shape, bool)
     around[max(top - 2, 0) : bottom + 2, max(left - 2, 0) : right + 2] = False
     if not around.any():
-        return True
+        return "frame"
     across, beyond = [0.0], [0.0]  # how far pixels change over the edge, and as far outside it
     for line, out, turned in ((left, -1, 1), (right, 1, 1), (top, -1, 0), (bottom, 1, 0)):
         lines = grey.T if turned else grey
@@ -168,6 +169,7 @@ def is_frame(photo: Image.Image, inside: Region) -> bool:
             one, two, three = lines[at.clip(0, len(lines) - 1), near:far]
             across.append(float(np.abs(one - two).mean()))
             beyond.append(float(np.abs(two - three).mean()))
-    smooth = float((steps[around] < 6).mean())
+    if (steps[around] < 6).mean() <= 0.8:
+        return "picture"
     edge = sum(across) > 12 * max(len(across) - 1, 1) and sum(beyond) < sum(across) / 3
-    return smooth > 0.8 and edge
+    return "frame" if edge else "plain"

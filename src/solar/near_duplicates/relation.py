@@ -33,7 +33,7 @@ from solar.near_duplicates.evidence import FileTraces, Verdict, detail_verdict, 
 from solar.near_duplicates.exposure import fit
 from solar.near_duplicates.orb_prefilter import VOTES, Corners, corners, votes
 from solar.near_duplicates.orientations import WAYS, WORDS, laid_photo, way_matrix
-from solar.near_duplicates.pixel_compare import Agreement, Region, agreement, is_frame
+from solar.near_duplicates.pixel_compare import Agreement, Region, agreement, surroundings
 from solar.near_duplicates.report import COPIES, MOMENT, WHOLE, Mapping3x3, Relation
 from solar.ranking.verify import Verifier, VerifySettings
 
@@ -221,11 +221,14 @@ def _cut_out(a: ComparedPhoto, b: ComparedPhoto, mapping: Doubles, points: int) 
     first, second = (round((right - left) * (low - top), 4) for left, top, right, low in overlap)
     covers = (first, second)
     frames = zip(covers, (a.picture, picture), (in_a, in_b), strict=True)
-    framed = [share < WHOLE and is_frame(one, part) for share, one, part in frames]
+    around = [share < WHOLE and surroundings(one, part) for share, one, part in frames]
+    framed = [one == "frame" for one in around]
     whole = [share >= WHOLE for share in covers]
     kind = "copy" if all(one or two for one, two in zip(whole, framed, strict=True)) else "crop"
     relation = Relation(0, 1, kind, "", None, _stored(mapping), covers, found.difference, points)
-    better, because = _larger(a, b, relation, way, overlap)
+    better, because = "", ""
+    if "plain" not in around:
+        better, because = _larger(a, b, relation, way, overlap)
     relation = replace(relation, better=better, because=because)
     return _told(a, b, relation, way, found, framed=any(framed))
 

@@ -20,9 +20,15 @@ def test_the_sky_around_a_tower_is_no_frame(sky: int) -> None:
     bricks = np.random.default_rng(0).integers(0, 256, (60, 20)).repeat(3, 0).repeat(3, 1)
     pixels[60:, 130:190] = bricks[:, :, None]
     # Smooth as a frame, and where the picture is cut, pixels change: but they do below, too.
-    assert surroundings(Image.fromarray(pixels), Region(0, 0, 320, 200)) == "plain"
+    assert surroundings(Image.fromarray(pixels), Region(0, 0, 320, 200)) == "picture"
 
 
 def test_around_a_part_of_a_picture_is_more_of_it() -> None:
     photo = Image.fromarray(toy_photo(0, (160, 120)))
     assert surroundings(photo, Region(20, 20, 120, 90)) == "picture"
+
+
+def test_a_pale_border_of_a_pale_photo_may_be_either() -> None:
+    pale = Image.fromarray((235 + toy_photo(0, (160, 120)) // 16).astype(np.uint8))
+    photo = ImageOps.expand(pale, 12, "white")
+    assert surroundings(photo, Region(12, 12, 172, 132)) == "plain"

@@ -143,9 +143,8 @@ def _recoloured(a: Image.Image, b: Image.Image) -> bool:
 def surroundings(photo: Image.Image, inside: Region) -> Literal["frame", "plain", "picture"]:
     """What lies around a region of a photo: a frame, more of the picture, or either.
 
-    A frame is mostly smooth, and its border with the picture is an edge: pixels change there, and
-    not as much beside it, as where a picture goes on. What is smooth without such an edge may be
-    a frame or a sky.
+    A frame is mostly smooth, and most of its border with the picture is a sharp edge: pixels
+    change there, and hardly outside it. With a weak edge it may be a frame or a sky.
     """
     grey = np.asarray(photo.convert("L"), np.float32)
     left, top = (round(max(edge, 0.0)) for edge in inside[:2])
@@ -160,16 +159,15 @@ def surroundings(photo: Image.Image, inside: Region) -> Literal["frame", "plain"
     around[max(top - 2, 0) : bottom + 2, max(left - 2, 0) : right + 2] = False
     if not around.any():
         return "frame"
-    across, beyond = [0.0], [0.0]  # how far pixels change over the edge, and as far outside it
+    across, sharp = [], []  # how far pixels change over each edge; whether hardly outside it
     for line, out, turned in ((left, -1, 1), (right, 1, 1), (top, -1, 0), (bottom, 1, 0)):
         lines = grey.T if turned else grey
         near, far = (top, bottom) if turned else (left, right)
         if 3 <= line < len(lines) - 3:
-            at = (line - (out > 0)) + out * np.array([-2, 3, 8])  # inside, outside, further out
+            at = (line - (out > 0)) + out * np.array([-2, 3, 5])  # inside, outside, further out
             one, two, three = lines[at.clip(0, len(lines) - 1), near:far]
             across.append(float(np.abs(one - two).mean()))
-            beyond.append(float(np.abs(two - three).mean()))
-    if (steps[around] < 6).mean() <= 0.8:
+            sharp.append(across[-1] > 3 * float(np.abs(two - three).mean()) + 2)
+    if (steps[around] < 6).mean() <= 0.8 or np.mean(sharp or [False]) <= 0.5:
         return "picture"
-    edge = sum(across) > 12 * max(len(across) - 1, 1) and sum(beyond) < sum(across) / 3
-    return "frame" if edge else "plain"
+    return "frame" if np.mean(across) > 12 else "plain"

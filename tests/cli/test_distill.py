@@ -3,11 +3,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.run_metrics import read_metrics
 from support.running import refused, solar
 from support.teachers import torchscript
 
 from solar.demo import toy
+from solar.training.run import read_metrics
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from support.run_metrics import read_metrics
 from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.training.loop import EMA, Trainer, launch
 from solar.training.objective import Terms
+from solar.training.run import read_metrics
 from solar.training.schedule import Schedule
 from solar.training.shared_recipe import Optimiser, Recipe, Validation
 

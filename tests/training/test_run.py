@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from support.run_metrics import read_metrics
 
 from solar.errors import SolarError
-from solar.training.run import Run, capture_random, restore_random, seed_everything
+from solar.training.run import Run, capture_random, read_metrics, restore_random, seed_everything
 
 
 @dataclass(frozen=True)

@@ -232,6 +232,14 @@ def restore_random(state: dict[str, Any]) -> None:
         torch.cuda.set_rng_state_all([gpu.cpu() for gpu in state["cuda"]])
 
 
+def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
+    """The lines of a run's `metrics.jsonl`, without a last one that was cut short."""
+    path = Path(folder) / "metrics.jsonl"
+    if not path.exists():
+        raise SolarError(f"{folder} holds no run: there is no metrics.jsonl.")
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+
 def _read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)

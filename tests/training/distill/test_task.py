@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from support.run_metrics import read_metrics
 from support.running import python
 from support.teachers import exported, torchscript
 from support.tiny_backbone import register
@@ -20,6 +19,7 @@ from solar.training.distill import task as work
 from solar.training.distill.recipe import DistillRecipe, command_recipe
 from solar.training.distill.task import distill
 from solar.training.distill.teacher import load_teacher
+from solar.training.run import read_metrics
 
 SMALL = (
     *("sizes=[64,96]", "batch=8", "steps=4", "data.size=96", "log_every=1", "save_every=2"),

@@ -8,7 +8,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from support.patch_sets import write_phototour
-from support.run_metrics import read_metrics
 
 import solar
 from solar.datasets.patches.hpatches import SIDE, STRIPS, HPatches, write_hpatches
@@ -20,6 +19,7 @@ from solar.training.patches.recipe import PatchData, PatchNetwork, PatchRecipe, 
 from solar.training.patches.sources import PatchSet
 from solar.training.patches.task import PatchTrainer
 from solar.training.recipe import read_recipe
+from solar.training.run import read_metrics
 from solar.training.shared_recipe import Optimiser
 
 RECIPES = Path(__file__).parents[3] / "recipes"

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.run_metrics import read_metrics
 from support.running import tiny_command
 from support.tiny_backbone import register
 from support.two_processes import in_two_processes
@@ -26,6 +25,7 @@ from solar.training.retrieval.classification import (
     place_similarity,
 )
 from solar.training.retrieval.recipe import PlaceRecipe
+from solar.training.run import read_metrics
 
 SMALL: dict[str, Any] = {
     "task": "places",

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from support.boxed import needs_weights
-from support.run_metrics import read_metrics
 from support.tiny_backbone import register
 
 import solar
@@ -20,6 +19,7 @@ from solar.training.retrieval.classification import PlaceTrainer
 from solar.training.retrieval.network import build_network, start_local_whitening
 from solar.training.retrieval.recipe import PlaceRecipe, RetrievalRecipe
 from solar.training.retrieval.task import RetrievalTrainer
+from solar.training.run import read_metrics
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 HOW: dict[str, Any] = {

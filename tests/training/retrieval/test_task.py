@@ -12,7 +12,6 @@ import pytest
 import torch
 from PIL import Image
 from support import ground_truth, tiny_transformers
-from support.run_metrics import read_metrics
 from support.running import refused, tiny_command
 from support.tiny_backbone import register
 from support.two_processes import in_two_processes
@@ -27,6 +26,7 @@ from solar.training.objective import CollapseMonitor
 from solar.training.recipe import build
 from solar.training.retrieval.recipe import RetrievalRecipe
 from solar.training.retrieval.task import RetrievalTrainer
+from solar.training.run import read_metrics
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 # What the paper trains, small: two steps an epoch, a few seconds in all.

@@ -105,6 +105,14 @@ def test_a_worker_must_compute_the_same(
         proof.check(tiny, describe)
 
 
+def test_workers_may_compute_by_another_runtime(
+    tiny: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOLAR_CACHE", str(tmp_path))  # no other test may find this graph
+    proof = Proof.of(tiny, Settings.of(tiny, backend="torch"))
+    proof.check(tiny, describer(tiny, Settings.of(tiny, backend="openvino")))
+
+
 def test_a_cluster_without_workers_is_one_sentence(
     photos: Path, tiny: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from solar import __version__
 from solar.arrays import Floats, Vectors
-from solar.describe.pipeline import Described, DescribingJob, stack
+from solar.describe.pipeline import Described, DescribingJob, as_input, as_rows
 from solar.describe.progress import Progress, counted
 from solar.describe.runtime import Describer, describer
 from solar.describe.settings import Settings
@@ -115,8 +115,8 @@ class Proof:
 def _probe(describe: Describer) -> Floats:
     """The descriptor (dim,) of a drawn photo."""
     rng = np.random.default_rng(0)
-    pixels = rng.integers(0, 256, (1, 96, 128, 3), dtype=np.uint8)
-    vector: Floats = describe(stack(list(pixels), describe.device)).cpu().numpy()[0]
+    pixels = rng.integers(0, 256, (96, 128, 3), dtype=np.uint8)
+    vector: Floats = as_rows(describe(as_input([pixels], describe)))[0]
     return vector
 
 

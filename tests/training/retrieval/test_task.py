@@ -396,7 +396,7 @@ def test_the_best_epoch_by_named_sets_is_kept(landmarks: Path, tmp_path: Path) -
     assert {"rparis6k easy", "rparis6k hard"} <= last.keys()
     assert summary["mAP"] == max(first["mAP"], last["mAP"])
     model = tmp_path / "run" / "best.safetensors"
-    how = {"root": tmp_path / "data", "size": 64, "scales": (1.0,)}
+    how = {"root": tmp_path / "data", "size": 64, "scales": (1.0,), "backend": "torch"}
     again = solar.evaluate("rparis6k", model=model, **how)
     best = max(first, last, key=lambda line: line["mAP"])
     assert best["rparis6k hard"] == pytest.approx(100 * again.mean("AP", "hard"))

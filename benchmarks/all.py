@@ -162,9 +162,7 @@ duplicates_edits, of solar-r18
     duplicates.py edits --photos {coco} --folder {work}/edits --backend openvino-int8 --hash
         --json {result}
 duplicates_keep
-    duplicates.py keep --photos {collections}/val --folder {work}/keep --count 400 --only "screenshot
-        with frame,crop to 70 %,crop to 40 %,border,mirror,GIF,CMYK,enlarged by half,PNG,turned by
-        EXIF,half size,JPEG quality 30" --json {result}
+    duplicates.py keep --photos {collections}/val --folder {work}/keep --count 400 --json {result}
 duplicates_large, of solar-r18, quiet
     duplicates.py large --photos {coco} --folder {work}/large --json {result}
 pairs, of solar-r18, quiet

@@ -10,7 +10,7 @@
 `edits` draws `--count` photos and edits some of them from a seed (`lib/photo_edits.py`), and counts
 which pairs are called exact, copy or crop. With `--hash` the perceptual hash of `imagehash` is
 counted beside it, and the cosine of the descriptors always, each with the threshold that gives it
-the best F1 on these very photos. `keep` makes all edits of each photo, and counts for which pairs
+the best F1 on these very photos. `keep` makes twelve edits of each photo, and counts for which pairs
 the original is kept, which are open, and which originals are listed for removal, without a search.
 `apart` lists what is called a copy among photos of which none
 should be, but for the pairs of a `--known` table (`duplicates_true_copies.csv`). `frames` does the
@@ -46,7 +46,7 @@ import numpy as np
 import numpy.typing as npt
 from lib.machine import machine
 from lib.memory import PeakMemory, own_memory
-from lib.photo_edits import DEEPER, EDITS, SAVED, write_edit
+from lib.photo_edits import DEEPER, EDITS, SAVED, TOLD, write_edit
 from PIL import Image
 
 from solar.near_duplicates.report import COPIES, DuplicateGroup, DuplicateReport
@@ -144,7 +144,7 @@ def keep(options: argparse.Namespace) -> dict[str, Any]:
     comparer = PhotoComparer(Verifier(lambda name: None, options.folder / "local"), places=False)
     files = sorted(file for file in options.photos.rglob("*") if file.is_file())
     chosen = random.Random(options.seed).sample(files, min(options.count, len(files)))
-    wanted = options.only.split(",") if options.only else [*EDITS, *SAVED]
+    wanted = options.only.split(",") if options.only else TOLD
 
     def suggested(file: Path, edit: str) -> str:
         folder = options.folder / "keep" / edit.replace(" ", "-")

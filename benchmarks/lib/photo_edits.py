@@ -119,6 +119,12 @@ SAVED: dict[str, Edit] = {
 }
 """More that programs do to files when they save them."""
 
+TOLD = (
+    *("JPEG quality 30", "half size", "enlarged by half", "crop to 70 %", "crop to 40 %", "mirror"),
+    *("turned by EXIF", "GIF", "CMYK", "PNG", "border", "screenshot with frame"),
+)
+"""Edits of which a file or its pixels tell which was first."""
+
 DEEPER: dict[str, Edit] = {"crop to 40 % of each side": _crop(0.16)}
 """Beyond what is asked for: the other way to read it, 16 % of the area."""
 

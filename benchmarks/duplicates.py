@@ -10,10 +10,10 @@
 `edits` draws `--count` photos and edits some of them from a seed (`lib/photo_edits.py`), and counts
 which pairs are called exact, copy or crop. With `--hash` the perceptual hash of `imagehash` is
 counted beside it, and the cosine of the descriptors always, each with the threshold that gives it
-the best F1 on these very photos. `keep` makes twelve edits of each photo, and counts for which pairs
-the original is kept, which are open, and which originals are listed for removal, without a search.
-`apart` lists what is called a copy among photos of which none
-should be, but for the pairs of a `--known` table (`duplicates_true_copies.csv`). `frames` does the
+the best F1 on these very photos. `keep` makes twelve edits of each photo, and counts for which
+pairs the original is kept, which are open, and which originals are listed for removal, without a
+search. `apart` lists what is called a copy among photos of which none should be, but for
+the pairs of a `--known` table (`duplicates_true_copies.csv`). `frames` does the
 same for the frames of a video, and says what neighbours are called. `large` takes time and memory,
 also of one more photo. `killed` stops a run with SIGKILL at random moments, and compares its report
 with that of a run that nobody stopped.
@@ -46,7 +46,7 @@ import numpy as np
 import numpy.typing as npt
 from lib.machine import machine
 from lib.memory import PeakMemory, own_memory
-from lib.photo_edits import DEEPER, EDITS, SAVED, TOLD, write_edit
+from lib.photo_edits import DEEPER, EDITS, TOLD, write_edit
 from PIL import Image
 
 from solar.near_duplicates.report import COPIES, DuplicateGroup, DuplicateReport

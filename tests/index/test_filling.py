@@ -209,7 +209,7 @@ def test_an_index_killed_twenty_times_equals_one_that_was_not(
         # At any moment, but never after more than one further segment: the next run may be faster
         # than the first one was. Every third time after that segment.
         until = time.monotonic() + rng.uniform(0, a_segment)
-        while len(written(killed)) <= len(kept) and child.is_alive():
+        while len(named(killed)) <= len(kept) and child.is_alive():
             if kill % 3 != 1 and time.monotonic() > until:
                 break
             time.sleep(0.001)

@@ -67,7 +67,7 @@ def main() -> None:
         print(f"{'building':<10} {'located':>8} {'median m':>9} {'in radius':>9} {'wrong':>6}")
         for name in ("known", "unknown"):
             if name == "unknown":
-                vars(index)["_own"] = lambda query: {
+                vars(index)["own_paths"] = lambda query: {
                     n for n in labels if labels[n] == labels[query]
                 }
             row = {"building": name, **measure(index, queries, positions, labels)}

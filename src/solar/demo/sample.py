@@ -20,6 +20,7 @@ from solar.models import RetrievalNet, fingerprint
 from solar.ranking.rerank import AUTO
 from solar.show.attention_maps import draw_photos
 from solar.show.search_page import ranking_page
+from solar.storage.catalogue import FORMAT
 from solar.storage.folder_engine import finished
 from solar.storage.types import Hit
 
@@ -63,7 +64,7 @@ def toy_sample(
     progress: Progress | None = None,
 ) -> Sample:
     """Index generated photos, unless that was done before; the query is one more view."""
-    place = (folder / f"{landmarks}x{views}-{fingerprint(model)[:8]}").resolve()
+    place = (folder / f"{landmarks}x{views}-{fingerprint(model)[:8]}-{FORMAT}").resolve()
     photos = place / "photos"
     toy.write(photos, landmarks=landmarks, views=views, size=_PHOTO)
     query = place / "query.jpg"
@@ -133,7 +134,7 @@ def _index(photos: Photos, place: Path, model: RetrievalNet, progress: Progress 
 def _key(photos: Photos, model: RetrievalNet) -> str:
     files = [place if isinstance(place, Path) else place[0] for place in photos.places]
     times = [file.stat().st_mtime_ns for file in files if file.exists()]
-    key = json.dumps([fingerprint(model), photos.names, list(map(str, files)), times])
+    key = json.dumps([FORMAT, fingerprint(model), photos.names, list(map(str, files)), times])
     return hashlib.sha256(key.encode()).hexdigest()[:8]
 
 

@@ -72,9 +72,12 @@ def tile_server() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
         yield base, asked
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def tiled(collection: Path) -> Iterator[tuple[str, str, list[tuple[str, str | None]]]]:
-    """A server with map tiles, the server of those, and what that one was asked for."""
+    """A server with map tiles, the server of those, and what that one was asked for.
+
+    For one test: pages of another may still ask.
+    """
     with tile_server() as (base, asked):
         options = ("--tiles", f"{base}/{{z}}/{{x}}/{{y}}.png", "--tiles-attribution", CREDIT)
         with served(collection / "small.solar", *options) as url:
@@ -87,6 +90,7 @@ def deepest(page: Page, asked: list[tuple[str, str | None]]) -> int:
     while before != asked or not asked:
         before = list(asked)
         page.wait_for_timeout(1000)
+        page.wait_for_load_state("networkidle")
     return max(int(path.split("/")[1]) for path, _ in asked)
 
 
@@ -107,7 +111,6 @@ def test_photos_lie_where_they_belong_on_the_tiles(
     tiled: tuple[str, str, list[tuple[str, str | None]]], visit: Visit, width: int, scheme: str
 ) -> None:
     site, base, asked = tiled
-    asked.clear()
     page = visit(
         f"{site}#/map",
         viewport={"width": width, "height": 800},
@@ -134,18 +137,15 @@ def test_photos_lie_where_they_belong_on_the_tiles(
     assert {referer for _, referer in asked} == {f"http://{urlsplit(site).netloc}/"}
 
 
-def test_without_tiles_the_outline_stays(
-    tiled: tuple[str, str, list[tuple[str, str | None]]], site: str, visit: Visit
-) -> None:
-    _, base, asked = tiled
-    asked.clear()
-    page = visit(f"{site}#/map?by=place", expected=("Content Security Policy", base))
-    page.locator("canvas[data-seen='1']").wait_for()
-    assert page.get_by_text(CREDIT).count() == 0
-    # Not even a script of this page may ask for one.
-    page.evaluate("address => { new Image().src = address }", f"{base}/0/0/0.png")
-    page.wait_for_load_state("networkidle")
-    assert asked == []
+def test_without_tiles_the_outline_stays(site: str, visit: Visit) -> None:
+    with tile_server() as (base, asked):
+        page = visit(f"{site}#/map?by=place", expected=("Content Security Policy", base))
+        page.locator("canvas[data-seen='1']").wait_for()
+        assert page.get_by_text(CREDIT).count() == 0
+        # Not even a script of this page may ask for one.
+        page.evaluate("address => { new Image().src = address }", f"{base}/0/0/0.png")
+        page.wait_for_load_state("networkidle")
+        assert asked == []
 
 
 def test_a_server_of_tiles_that_is_gone_leaves_the_outline(collection: Path, visit: Visit) -> None:

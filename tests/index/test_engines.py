@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.filtered_photos import varied
 
 from solar.errors import SolarError
 from solar.images import Root, Roots, Stamp
@@ -45,12 +46,8 @@ FIELDS = [
     {},
 ]
 PHOTOS = [
-    Photo(
-        f"{'rome' if row % 3 else 'a*[b'}/{row}.jpg",
-        width=row,
-        height=2 * row,
-        tags=("night",) * (row % 2) + ("river",) * (row % 5 == 0),
-        taken=None if row % 7 == 0 else f"20{row % 20:02}-07-14T18:30:00",
+    varied(
+        row,
         stamp=Stamp(row, 1_700_000_000_123_456_789 + row, f"{row:064x}") if row % 4 else None,
         fields=FIELDS[row % len(FIELDS)],
     )

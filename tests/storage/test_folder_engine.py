@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support.filtered_photos import varied
 
 from solar.errors import SolarError
 from solar.images import Roots
@@ -69,12 +70,8 @@ def test_search_equals_the_oracle_after_removing_and_replacing(folder: Path) -> 
 
 
 PHOTOS = [
-    Photo(
-        f"{'rome' if row % 3 else 'a*[b'}/{row}.jpg",
-        width=row,
-        height=2 * row,
-        tags=("night",) * (row % 2) + ("river",) * (row % 5 == 0),
-        taken=None if row % 7 == 0 else f"20{row % 20:02}-07-14T18:30:00",
+    varied(
+        row,
         position=None if row % 4 == 0 else (row / 10, 179.95 - 359.9 * (row % 2)),
     )
     for row in range(200)

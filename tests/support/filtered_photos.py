@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -9,11 +10,24 @@ from solar.demo import toy
 from solar.index.add import add
 from solar.index.build import build
 from solar.models import RetrievalConfig, RetrievalNet, save
+from solar.storage.types import Photo
 
 LANDMARKS, VIEWS, PHONE = 3, 3, 2
 PHOTOS = LANDMARKS * VIEWS + PHONE
 NIGHT = "landmark-001/view-000.jpg"
 """The only photo with the tag `night`, with a place, and with own fields."""
+
+
+def varied(row: int, **more: Any) -> Photo:
+    """One of many photos without files, of which conditions choose some."""
+    return Photo(
+        f"{'rome' if row % 3 else 'a*[b'}/{row}.jpg",
+        width=row,
+        height=2 * row,
+        tags=("night",) * (row % 2) + ("river",) * (row % 5 == 0),
+        taken=None if row % 7 == 0 else f"20{row % 20:02}-07-14T18:30:00",
+        **more,
+    )
 
 
 def taken(landmark: int, view: int) -> str:

@@ -8,6 +8,12 @@ LANDMARKS, VIEWS, DISTRACTORS = 8, 6, 4
 PHOTOS = LANDMARKS * VIEWS + DISTRACTORS
 TOKEN = "open-sesame"
 PHONE = {"width": 360, "height": 720}
+INKED = """() => {
+  const canvas = document.querySelector('.map canvas');
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  return data.filter((value, at) => at % 4 === 3 && value > 0).length / (data.length / 4);
+}"""
+"""The share of the map that is drawn on."""
 
 Page: TypeAlias = Any  # Playwright's, which is not everywhere
 Visit: TypeAlias = Callable[..., Page]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.web_browser import PHOTOS, Visit, finished, parameters, ranks, until
+from support.web_browser import INKED, PHOTOS, Visit, finished, parameters, ranks, until
 from support.web_browser_fixtures import served
 
 pytest_plugins = ["support.web_browser_fixtures"]
@@ -44,12 +44,7 @@ def test_photos_with_a_position_lie_on_the_world(dated: str, visit: Visit) -> No
     page.locator(".facts", has_text="1 photo of").wait_for()
     page.locator("canvas[data-seen='1']").wait_for()
     page.shoot("world")
-    inked = """() => {
-      const canvas = document.querySelector('.map canvas');
-      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-      return data.filter((value, at) => at % 4 === 3 && value > 0).length / (data.length / 4);
-    }"""
-    assert page.evaluate(inked) > 0.1  # land
+    assert page.evaluate(INKED) > 0.1  # land
 
 
 def test_the_map_is_as_close_as_before_a_reload(site: str, visit: Visit) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.http_thread import Quiet, answering
-from support.web_browser import Page, Visit, until
+from support.web_browser import INKED, Page, Visit, until
 from support.web_browser_fixtures import PLACE, served
 
 pytest_plugins = ["support.web_browser_fixtures"]
@@ -156,9 +156,4 @@ def test_a_server_of_tiles_that_is_gone_leaves_the_outline(collection: Path, vis
         page = visit(f"{url}#/map?by=place", expected=(base, "ERR_CONNECTION_REFUSED"))
         page.locator("canvas[data-seen='1']").wait_for()
         page.wait_for_load_state("networkidle")
-        inked = """() => {
-          const canvas = document.querySelector('.map canvas');
-          const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-          return data.filter((value, at) => at % 4 === 3 && value > 0).length / (data.length / 4);
-        }"""
-        until(page, f"({inked})() > 0.1")
+        until(page, f"({INKED})() > 0.1")

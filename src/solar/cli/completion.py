@@ -1,5 +1,8 @@
 """Shell completion for names of models and recipes, without importing torch."""
 
+OPENCV = ("rootsift", "sift", "orb", "akaze")
+"""Local features that come with OpenCV."""
+
 
 def photo_models(incomplete: str) -> list[tuple[str, str]]:
     """Names of models that describe photos."""
@@ -8,8 +11,7 @@ def photo_models(incomplete: str) -> list[tuple[str, str]]:
 
 def keypoint_models(incomplete: str) -> list[tuple[str, str]]:
     """Local features."""
-    names = ("rootsift", "sift", "orb", "akaze")
-    return _of_opencv(incomplete, *names) + _models(incomplete, "patches", "local")
+    return _of_opencv(incomplete, *OPENCV) + _models(incomplete, "patches", "local")
 
 
 def patch_describers(incomplete: str) -> list[tuple[str, str]]:

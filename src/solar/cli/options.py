@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from solar.cli.completion import keypoint_models, photo_models
+from solar.cli.completion import OPENCV, keypoint_models, photo_models
 from solar.cli.help import documented
 from solar.weights import DEFAULT
 
@@ -53,7 +53,7 @@ def known_model(model: str | None) -> str | None:
 
 def known_local_features(name: str | None) -> str | None:
     """Return the name of local features; a SolarError if there are none of that name."""
-    return name if name in ("rootsift", "sift", "orb", "akaze") else known_model(name)
+    return name if name in OPENCV else known_model(name)
 
 
 def existing_folder(photos: Path | None) -> Path | None:

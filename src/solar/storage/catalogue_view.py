@@ -404,24 +404,11 @@ class View:
             values,
         )
         rows = []
-        for (
-            row,
-            path,
-            width,
-            height,
-            taken,
-            own,
-            tags,
-            stored,
-            north,
-            east,
-            camera,
-            *stamp,
-        ) in found:
+        for row, path, width, height, taken, own, tags, kept, north, east, camera, *stamp in found:
             words = tuple(json.loads(tags)) if tags != "[]" else ()
             position = None if north is None or east is None else (north, east)
             facts = (path, width, height, words, taken, _stamp_of(stamp), position, camera, own)
-            rows.append(((row, *facts), stored))
+            rows.append(((row, *facts), kept))
         return rows
 
 

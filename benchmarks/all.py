@@ -181,8 +181,8 @@ train_gpu, gpu
 # speed and size
 describe_gpu, gpu
     describe_gpu.py --json {result}
-describe_gpu-solar-r18, gpu
-    describe_gpu.py --model solar-r18 --json {result}
+describe_gpu-solar-lite0, gpu
+    describe_gpu.py --model solar-lite0 --json {result}
 backbones, gpu
     backbones.py --json {result}
 decode, quiet
@@ -190,7 +190,7 @@ decode, quiet
 decode_cosine, of solar-r18
     decode_cosine.py {data}/scenes --network solar-r18 --size 336 300 256 --json {result}
 decode_gpu, gpu
-    decode_gpu.py --rounds 2 --share 2 --json {result}
+    decode_gpu.py --rounds 2 --json {result}
 describe_cpu, quiet
     describe_cpu.py --photos {data}/scenes --rounds 3 --json {result}
 describe_cpu-solar-lite0, quiet

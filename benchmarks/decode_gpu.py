@@ -37,17 +37,18 @@ from solar.images import Photos, find_photos
 from solar.index import Index
 from solar.index.build import fill as filled
 from solar.models import RetrievalNet, retrieval_model
+from solar.weights import DEFAULT
 
 Way = Literal["exact", "fast"]
 WAYS: tuple[Way, Way] = ("exact", "fast")
 SMALL, LARGE = (1024, 768), (4032, 3024)
-SOLAR_R18, RESNET101 = "solar-r18", "ResNet-101 with attention"
+RESNET101 = "ResNet-101 with attention"
 # The network, the size of the photos, and how many are described each way.
 CASES = {
-    "solar-r18, 1024×768": (SOLAR_R18, SMALL, {"exact": 4096, "fast": 16384}),
-    "solar-r18, 4032×3024": (SOLAR_R18, LARGE, {"exact": 384, "fast": 3072}),
+    f"{DEFAULT}, 1024×768": (DEFAULT, SMALL, {"exact": 4096, "fast": 16384}),
+    f"{DEFAULT}, 4032×3024": (DEFAULT, LARGE, {"exact": 1536, "fast": 6144}),
     "ResNet-101, 1024×768": (RESNET101, SMALL, {"exact": 2048, "fast": 2048}),
-    "ResNet-101, 4032×3024": (RESNET101, LARGE, {"exact": 384, "fast": 2048}),
+    "ResNet-101, 4032×3024": (RESNET101, LARGE, {"exact": 1536, "fast": 3072}),
 }
 ORIENTATION, MAKER = 0x0112, 0x010F
 
@@ -127,7 +128,7 @@ def networks(device: str) -> dict[str, RetrievalNet]:
     """Those that are timed, with weights that are trained, or drawn."""
     attention = {4: 4, 5: 2}
     return {
-        SOLAR_R18: retrieval_model("solar-r18", device=device),
+        DEFAULT: retrieval_model(DEFAULT, device=device),
         RESNET101: network(attention, device=device),
     }
 
@@ -268,7 +269,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="turns of each way")
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     parser.add_argument("--share", type=int, default=1, help="describe one photo of so many")
-    parser.add_argument("--model", default="solar-r18", help="of --part change")
+    parser.add_argument("--model", default=DEFAULT, help="of --part change")
     parser.add_argument("--size", type=int, nargs="+", default=[512, 256], help="of --part change")
     parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
     parser.add_argument("--json", type=Path)

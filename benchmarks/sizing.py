@@ -21,9 +21,9 @@ MARK = "sizing"
 PHOTOS = (100_000, 1_000_000, 10_000_000, 100_000_000)
 # Length of descriptors, and how the results of a network with such are called at the end.
 CPU = {2048: "describe_cpu", 512: "describe_cpu-solar-lite0"}
-GPU = {2048: "describe_gpu", 512: "describe_gpu-solar-r18"}
+GPU = {2048: "describe_gpu", 512: "describe_gpu-solar-lite0"}
 # What `decode_gpu.json` calls the run of such a network over files of 12 megapixels.
-LARGE_FILES = {2048: "ResNet-101, 4032×3024", 512: "solar-r18, 4032×3024"}
+LARGE_FILES = {2048: "ResNet-101, 4032×3024", 512: "solar-lite0, 4032×3024"}
 KINDS = ("none", "fp16", "pq", "ivf")
 
 
@@ -107,7 +107,7 @@ def render(found: Measured) -> str:
         kinds_table(found),
         "`solar-r101`, 2048 numbers per photo:",
         photos_table(found, 2048),
-        "`solar-lite0`, 512 numbers per photo (on a GPU: `solar-r18`):",
+        "`solar-lite0`, 512 numbers per photo:",
         photos_table(found, 512),
         f"Describing takes {found.memory:.0f} MiB of memory with a small network, for any number "
         f"of photos. Measured: {found.where}; “–” means not measured.",

@@ -15,6 +15,7 @@ from solar.storage.gpu_search import DeviceMemoryError, GpuVectors, devices_call
 from solar.storage.types import Photo
 
 CPU = torch.device("cpu")
+NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 Answers = list[list[tuple[int, float]]]
 
 
@@ -37,8 +38,8 @@ def oracle(
     """Sort everything, in double precision, ties by row."""
     rows = np.arange(len(vectors)) if present is None else np.flatnonzero(present)
     scores = (queries.astype(np.float64) @ vectors[rows].astype(np.float64).T).astype(np.float32)
-    scores = np.minimum(scores, 1)  # as cosines are
     orders = [np.lexsort((rows, -own))[:k] for own in scores]
+    scores = np.minimum(scores, 1)  # as cosines are, those of rounded rows, too
     pairs = zip(orders, scores, strict=True)
     return [list(zip(rows[o].tolist(), s[o].tolist(), strict=True)) for o, s in pairs]
 
@@ -240,15 +241,15 @@ def test_pairs_and_neighbours_are_the_same_from_a_device(tmp_path: Path) -> None
     assert np.array_equal(usual[1], one[1])
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("device", [CPU, pytest.param("cuda", marks=NEEDS_CUDA)], ids=str)
 @pytest.mark.parametrize("dim", [16, 100, 2048])
-def test_a_gpu_gives_the_answers_of_a_full_sort(dim: int) -> None:
+def test_a_device_gives_the_answers_of_a_full_sort(dim: int, device: torch.device | str) -> None:
     for spread in (3e-5, 0.02, 1.0):
         vectors = clustered(0, 20_000, dim, spread)
         vectors[500:900] = vectors[3]
         queries = np.concatenate([unit(1, 70, dim), vectors[:10]])
         present = np.random.default_rng(3).random(len(vectors)) < 0.6
-        held = GpuVectors(devices_called("cuda"))
+        held = GpuVectors(devices_called(str(device)))
         for dtype in (np.float32, np.float16):
             stored, stamp = vectors.astype(dtype), (np.dtype(dtype).name,)
             assert search(held, queries, stored, 100, stamp) == oracle(queries, stored, 100)

@@ -195,7 +195,7 @@ def _describe_piece(
         )
     numbers = range(len(job.photos))
     describe = _describer(net, proof, job.settings)
-    described = job.describe(numbers, map(job.decode, numbers), describe)
+    [described] = job.described([numbers], map(job.decode, numbers), describe)
     if writing is None or isinstance(described.vectors, str) or not described.names:
         return described
     return replace(described, vectors=writing.write(described.vectors, writing.place))

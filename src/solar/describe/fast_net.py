@@ -10,7 +10,7 @@ What a trained network computes does not change; how it is computed does:
   them with an illegal instruction.
 
 All of it together takes a photo of 1024×768, at three scales through a ResNet-101 with attention,
-from 33.6 ms in a plain loop to 2.4 ms in batches of 32 on an H200, at a cosine of 0.999997 to
+from 33.5 ms in a plain loop to 2.5 ms in batches of 32 on an H200, at a cosine of 0.999997 to
 float32 (`benchmarks/describe_gpu.py`, docs/performance.md).
 """
 

@@ -64,6 +64,58 @@ class Described:
     failures: dict[str, str]  # why a photo has none, by name
 
 
+class _Draft:
+    """A piece while its photos are described; they may be noted in another thread."""
+
+    def __init__(self, names: Sequence[str], numbers: Sequence[int]) -> None:
+        self._names, self._numbers = names, numbers
+        self.places = {number: place for place, number in enumerate(numbers)}
+        self._sizes: dict[int, tuple[int, int]] = {}
+        self._facts: dict[int, FileFacts] = {}
+        self._failures: dict[str, str] = {}
+        self._vectors: Vectors = np.empty((0, 0), np.float32)
+        self._there = np.zeros(len(numbers), np.bool_)
+
+    def note(self, number: int, size: tuple[int, int] | str, facts: FileFacts | None) -> None:
+        """Take the size of a photo, or the reason why there is none, and what its file says."""
+        if facts is not None:
+            self._facts[number] = facts
+        if isinstance(size, str):
+            self._failures[self._names[number]] = size
+        else:
+            self._sizes[number] = size
+
+    def take(self, numbers: Sequence[int], rows: Floats) -> int:
+        """Take embeddings of some photos; how many are sound."""
+        if not len(self._vectors):
+            self._vectors = np.empty((len(self._numbers), rows.shape[1]), np.float32)
+        sound = np.logical_and.reduce(np.isfinite(rows), axis=1)
+        mine = np.array([self.places[number] for number in numbers])
+        self._vectors[mine], self._there[mine] = rows, sound
+        lost = [self._names[n] for n, fine in zip(numbers, sound, strict=True) if not fine]
+        self._failures |= dict.fromkeys(
+            lost, "The network makes numbers of it that are not finite."
+        )
+        return len(numbers) - len(lost)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every photo has an embedding or a reason why not."""
+        return int(self._there.sum()) + len(self._failures) == len(self._numbers)
+
+    def finished(self) -> Described:
+        """The piece."""
+        there, vectors = self._there, self._vectors
+        found = [number for number, fine in zip(self._numbers, there, strict=True) if fine]
+        return Described(
+            [self._names[number] for number in found],
+            vectors if there.all() else vectors[there[: len(vectors)]],
+            [self._sizes[number] for number in found],
+            [self._facts[number] for number in found],
+            self._failures,
+        )
+
+
 @dataclass(frozen=True)
 class DescribingJob:
     """What to describe and how; small enough to be sent to workers."""
@@ -82,55 +134,48 @@ class DescribingJob:
         """Describe pieces of the photos, given by their numbers."""
         advance = counted(progress, "Describing", sum(map(len, pieces)))
         decoded = self._decoded([number for piece in pieces for number in piece], describe)
-        for piece in pieces:
-            yield self.describe(piece, decoded, describe, advance)
+        return self.described(pieces, decoded, describe, advance)
 
-    def describe(
+    def described(
         self,
-        numbers: Sequence[int],
+        pieces: Sequence[Sequence[int]],
         decoded: Iterator[Decoded],
         describe: Describer,
         advance: Callable[[int], None] = lambda photos: None,
-    ) -> Described:
-        """Describe some photos from a stream of decoded ones that has come to the first of them."""
-        sizes: dict[int, tuple[int, int]] = {}
-        failures: dict[str, str] = {}
-        facts: dict[int, FileFacts] = {}
+    ) -> Iterator[Described]:
+        """Describe pieces from a stream of their decoded photos.
+
+        No batch has photos of two pieces, but a GPU need not wait where one ends.
+        """
+        drafts: deque[_Draft] = deque()
 
         def batches() -> Iterator[Batch[int]]:
             alike = not getattr(describe, "any_size", False)
-            batcher = Batcher[int](self.throughput.batch, self.throughput.pixels, alike)
-            for number, image, known in islice(decoded, len(numbers)):
-                if known is not None:
-                    facts[number] = known
-                if isinstance(image, str):
-                    failures[self.photos.names[number]] = image
-                else:
-                    sizes[number] = image.width, image.height
-                    yield from batcher.add(number, image.pixels)
-            yield from batcher.flush()
+            for numbers in pieces:
+                draft = _Draft(self.photos.names, numbers)
+                drafts.append(draft)
+                batcher = Batcher[int](self.throughput.batch, self.throughput.pixels, alike)
+                for number, image, facts in islice(decoded, len(numbers)):
+                    size = image if isinstance(image, str) else (image.width, image.height)
+                    draft.note(number, size, facts)
+                    if not isinstance(image, str):
+                        yield from batcher.add(number, image.pixels)
+                yield from batcher.flush()
 
-        places = {number: place for place, number in enumerate(numbers)}
-        vectors, there = np.empty((0, 0), np.float32), np.zeros(len(numbers), np.bool_)
+        def finished() -> Described:
+            found = drafts.popleft().finished()
+            if found.failures:
+                advance(len(found.failures))
+            return found
+
         for keys, rows in _run(describe, batches()):
-            if not len(vectors):
-                vectors = np.empty((len(numbers), rows.shape[1]), np.float32)
-            sound = np.logical_and.reduce(np.isfinite(rows), axis=1)
-            mine = np.array([places[key] for key in keys])
-            vectors[mine], there[mine] = rows, sound
-            lost = [self.photos.names[n] for n, fine in zip(keys, sound, strict=True) if not fine]
-            failures |= dict.fromkeys(lost, "The network makes numbers of it that are not finite.")
-            advance(len(keys) - len(lost))
-        if failures:
-            advance(len(failures))
-        found = [number for number, fine in zip(numbers, there, strict=True) if fine]
-        return Described(
-            [self.photos.names[number] for number in found],
-            vectors if there.all() else vectors[there[: len(vectors)]],
-            [sizes[number] for number in found],
-            [facts[number] for number in found],
-            failures,
-        )
+            while keys[0] not in drafts[0].places:  # no photo of that piece could be read
+                yield finished()
+            advance(drafts[0].take(keys, rows))
+            if drafts[0].complete:
+                yield finished()
+        while drafts:
+            yield finished()
 
     def decode(self, number: int, content: tuple[PhotoFile, Stamp] | None = None) -> Decoded:
         """Read and reduce one photo; `content` is its file, if that was read before.

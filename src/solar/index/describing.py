@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from solar.arrays import Vectors
 from solar.describe.network import Network, network_of
 from solar.describe.pipeline import Described, DescribingJob, Throughput
+from solar.describe.prefetch import prefetched
 from solar.describe.progress import Progress
 from solar.describe.runtime import Describer, describer
 from solar.describe.settings import Settings
@@ -91,7 +92,9 @@ class Describing:
         numbers = range(len(photos))
         pieces = [numbers[first : first + rows] for first in range(0, len(photos), rows)]
         if self.describe is not None:
-            yield from job.run(pieces, self.describe, progress)
+            found = job.run(pieces, self.describe, progress)
+            # A GPU works on while a piece is written.
+            yield from prefetched(found, 1) if self.describe.device.type == "cuda" else found
             return
         from solar.describe.cluster import Writing, describe_on_cluster
 

@@ -261,9 +261,8 @@ def rank_all(
 def ranked(query: Vectors, vectors: Matrix, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
     """The k best of ascending rows, by products in double precision, rounded to at most 1."""
     scores = (vectors[rows].astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
-    scores = np.minimum(scores, 1)
     order = np.negative(scores).argsort(kind="stable")[:k]
-    return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
+    return list(zip(rows[order].tolist(), np.minimum(scores[order], 1).tolist(), strict=True))
 
 
 def _product(vectors: Rows, width: int, multiply: Multiply) -> Vectors:

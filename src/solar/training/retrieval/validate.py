@@ -10,8 +10,7 @@ from solar.arrays import AnyFloats
 from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.datasets.labelled.sources import TrainingSet, read_training_set
 from solar.datasets.public.registry import GROUND_TRUTHS
-from solar.describe import pipeline
-from solar.describe.prefetch import ahead
+from solar.describe.pipeline import DescribingJob
 from solar.describe.runtime import describer
 from solar.describe.settings import Settings
 from solar.errors import SolarError
@@ -104,9 +103,5 @@ def described_at(
 ) -> tuple[list[str], AnyFloats]:
     """Describe photos as an index does; names and rows of the readable ones."""
     how = Settings.of(net, size=size, scales=scales)
-    job = pipeline.DescribingJob(photos, how)
-    describe = describer(net, how)
-    numbers, threads = range(len(photos)), pipeline.decoders_for(describe.device)
-    decoded = ahead(job.decode, numbers, threads, 64 + threads)
-    found = job.describe(numbers, decoded, describe)
+    [found] = DescribingJob(photos, how).run([range(len(photos))], describer(net, how))
     return found.names, np.reshape(found.vectors, (len(found.names), net.dim))

@@ -32,3 +32,12 @@ def test_a_pale_border_of_a_pale_photo_may_be_either() -> None:
     pale = Image.fromarray((235 + toy_photo(0, (160, 120)) // 16).astype(np.uint8))
     photo = ImageOps.expand(pale, 12, "white")
     assert surroundings(photo, Region(12, 12, 172, 132)) == "plain"
+
+
+def test_nothing_but_black_around_a_night_may_be_either() -> None:
+    # A lamp at night: no side of the photo shows where a black border begins.
+    y, x = np.mgrid[:120, :160]
+    light = 255 * np.exp(-((x - 80) ** 2 + (y - 60) ** 2) / 300)
+    night = Image.fromarray(light.astype(np.uint8)).convert("RGB")
+    photo = ImageOps.expand(night, 12, "black")
+    assert surroundings(photo, Region(12, 12, 172, 132)) == "plain"

@@ -191,7 +191,8 @@ def _unexplained(a: Image.Image, b: Image.Image, like: FileTraces) -> float:
     plain, left = (_blocks(np.abs(one - there).mean(axis=2)) for one in (before, after))
     differ = plain > _SAME
     # Text over a photo changes some blocks: the others tell.
-    return float(np.median(left[differ] / plain[differ])) if differ.mean() > 0.2 else 1.0
+    some = differ.size and differ.mean() > 0.2
+    return float(np.median(left[differ] / plain[differ])) if some else 1.0
 
 
 def _traced(a: FileTraces, b: FileTraces, way: int) -> float:

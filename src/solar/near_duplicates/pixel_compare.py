@@ -140,11 +140,15 @@ def _recoloured(a: Image.Image, b: Image.Image) -> bool:
     return bool(max(means, spread) > 5)
 
 
+_ONE_GREY = 3  # deviation that encoding makes around the edges of a picture
+
+
 def surroundings(photo: Image.Image, inside: Region) -> Literal["frame", "plain", "picture"]:
     """What lies around a region of a photo: a frame, more of the picture, or either.
 
     A frame is mostly smooth, and most of its border with the picture is a sharp edge: pixels
-    change there, and hardly outside it. With a weak edge it may be a frame or a sky.
+    change there, and hardly outside it. With a weak edge, or of a single grey without any, it may
+    be a frame or a sky.
     """
     grey = np.asarray(photo.convert("L"), np.float32)
     left, top = (round(max(edge, 0.0)) for edge in inside[:2])
@@ -168,6 +172,8 @@ def surroundings(photo: Image.Image, inside: Region) -> Literal["frame", "plain"
             one, two, three = lines[at.clip(0, len(lines) - 1), near:far]
             across.append(float(np.abs(one - two).mean()))
             sharp.append(across[-1] > 3 * float(np.abs(two - three).mean()) + 2)
-    if (steps[around] < 6).mean() <= 0.8 or np.mean(sharp or [False]) <= 0.5:
+    if (steps[around] < 6).mean() <= 0.8:
         return "picture"
+    if np.mean(sharp or [False]) <= 0.5:
+        return "plain" if grey[around].std() < _ONE_GREY else "picture"
     return "frame" if np.mean(across) > 12 else "plain"

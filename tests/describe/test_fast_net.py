@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from support.drawn import drawn_state
 
 from solar.describe.fast_net import FusedNet
+from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.published import from_state
 from solar.nn.fused import FusedStem, attend, to_blocks
@@ -31,6 +32,16 @@ def test_the_fast_network_gives_the_same_descriptors(backbone: str, attention: d
     with torch.inference_mode():
         plain = net.multiscale(net.normalise(pixels))
     torch.testing.assert_close(FusedNet(net)(pixels), plain, rtol=0, atol=2e-5)
+
+
+def test_a_device_without_room_for_a_batch_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(pixels: torch.Tensor) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    fast = FusedNet(drawn_network())
+    monkeypatch.setattr(fast, "_describe", full)
+    with pytest.raises(SolarError, match="2 photos of 99×75 .*batch.* size"):
+        fast(photos(2, 75, 99))
 
 
 @pytest.mark.parametrize("pooling", ["mac", "spoc"])

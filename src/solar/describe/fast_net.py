@@ -22,6 +22,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor, nn
 
+from solar.errors import SolarError
 from solar.models import RetrievalNet
 
 
@@ -80,10 +81,20 @@ class FusedNet:
         self._graphs = _Graphs(self._describe) if on_gpu else None
 
     def __call__(self, pixels: Tensor) -> Tensor:
-        """Photos of one size, (b, h, w, 3) bytes, to (b, dim) float32, unit norm, on the device."""
-        pixels = pixels.to(self.device, non_blocking=True)
-        with torch.inference_mode():
-            return self._describe(pixels) if self._graphs is None else self._graphs(pixels)
+        """Photos of one size, (b, h, w, 3) bytes, to (b, dim) float32, unit norm, on the device.
+
+        A SolarError if the device has no room for so many.
+        """
+        try:
+            pixels = pixels.to(self.device, non_blocking=True)
+            with torch.inference_mode():
+                return self._describe(pixels) if self._graphs is None else self._graphs(pixels)
+        except torch.OutOfMemoryError as error:
+            count, height, width = pixels.shape[:3]
+            raise SolarError(
+                f"{self.device} has no room for a batch of {count} photos of {width}×{height} "
+                "pixels: use a smaller batch, or a smaller size."
+            ) from error
 
     def _describe(self, pixels: Tensor) -> Tensor:
         return self.net.average([self.net.forward_scale(images) for images in self.inputs(pixels)])

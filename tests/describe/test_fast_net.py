@@ -40,7 +40,7 @@ def test_a_device_without_room_for_a_batch_says_so(monkeypatch: pytest.MonkeyPat
 
     fast = FusedNet(drawn_network())
     monkeypatch.setattr(fast, "_describe", full)
-    with pytest.raises(SolarError, match="2 photos of 99×75 .*batch.* size"):
+    with pytest.raises(SolarError, match=r"2 photos of 99×75 .*batch.* size"):
         fast(photos(2, 75, 99))
 
 

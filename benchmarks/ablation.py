@@ -44,7 +44,7 @@ from solar.nn import pca_whitening
 from solar.training.objective import RetrievalLoss, objective
 from solar.training.retrieval.hard_negatives import draw_epoch, mine
 from solar.training.retrieval.loader import random_square
-from solar.training.retrieval.network import parameter_groups
+from solar.training.retrieval.parameter_groups import parameter_groups
 from solar.training.retrieval.recipe import RetrievalOptimiser
 from solar.training.schedule import Schedule
 

@@ -29,9 +29,9 @@ from solar.models import RetrievalNet
 from solar.nn import SecondOrderAttention
 from solar.training.objective import RetrievalLoss, Terms, objective
 from solar.training.progress import Meter
-from solar.training.retrieval.network import parameter_groups
+from solar.training.retrieval.frozen_front import TrainableNet
+from solar.training.retrieval.parameter_groups import parameter_groups
 from solar.training.retrieval.recipe import RetrievalCompute, RetrievalOptimiser
-from solar.training.retrieval.trainable import TrainableNet
 
 LOSS = RetrievalLoss("triplet", 1.25, second_order=10, reduction="per_query")
 MINING = 341, 50  # how photos are described to find negatives: side, and photos at once

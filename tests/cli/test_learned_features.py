@@ -14,7 +14,7 @@ from solar.index.add import add
 from solar.local.features import local_model
 from solar.matching.match import match
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model, save
-from solar.training.retrieval.network import start_local_whitening, take_backbone
+from solar.training.retrieval.start import start_local_whitening, take_backbone
 
 QUERY = "landmark-001/view-000.jpg"
 

@@ -12,7 +12,8 @@ from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index
 from solar.index.add import add
-from solar.index.build import build, build_index, read_metadata
+from solar.index.build import build, build_index
+from solar.index.metadata import read_metadata
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.storage.types import Photo
 

@@ -23,7 +23,7 @@ from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, convert, fingerprint, load, save
 from solar.models.contributions import locate
-from solar.models.layouts import delg_name, published_names, published_shape
+from solar.models.published_layouts import delg_name, published_names, published_shape
 from solar.nn import SecondOrderAttention
 from solar.nn.backbones.backbone import without_drawing
 

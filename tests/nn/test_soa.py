@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawn import draw, relative_error
 
-from solar.models.layouts import published_name
+from solar.models.published_layouts import published_name
 from solar.nn import SecondOrderAttention, soa
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from solar.models import Model, RetrievalConfig, RetrievalNet
-from solar.models.layouts import Layout, published_meta, published_name
+from solar.models.published_layouts import Layout, published_meta, published_name
 
 
 def draw(key: str, shape: tuple[int, ...], tag: str = "golden") -> Tensor:

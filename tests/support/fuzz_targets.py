@@ -274,7 +274,7 @@ def _truth(path: Path) -> None:
 
 
 def _metadata(path: Path) -> None:
-    from solar.index.build import read_metadata
+    from solar.index.metadata import read_metadata
 
     read_metadata(path)
 

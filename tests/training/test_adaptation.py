@@ -20,8 +20,8 @@ from solar.training.adaptation import (
     place_loss,
     trained_layer,
 )
-from solar.training.retrieval.network import build_network
 from solar.training.retrieval.recipe import NetworkStart
+from solar.training.retrieval.start import build_network
 
 PLACES, VIEWS, DIM = 20, 8, 32
 

@@ -9,7 +9,7 @@ from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.retrieval_config import REDUCTIONS, attention_at
 from solar.training.objective import RetrievalLoss
 from solar.training.recipe import read_recipe, read_settings
-from solar.training.retrieval.network import parameter_groups
+from solar.training.retrieval.parameter_groups import parameter_groups
 from solar.training.retrieval.recipe import (
     Mining,
     NetworkStart,

@@ -36,9 +36,9 @@ from solar.index.sources import working_folder
 from solar.local.features import LocalModel, local_features, local_fingerprint, local_model
 from solar.storage.catalogue import Metadata
 from solar.storage.catalogue_view import CodesFile, Version, View
-from solar.storage.catalogued_folder import FolderState, FolderStorage, FolderWriter, creating
 from solar.storage.conditions import Where
 from solar.storage.damage import damaged_files
+from solar.storage.folder_base import FolderState, FolderStorage, FolderWriter, creating
 from solar.storage.protocol import NoVectorsError
 from solar.storage.types import DescriptorSpec, Hit, Photo
 

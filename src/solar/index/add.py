@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from solar.images import Photos, collect
 from solar.images.scan import is_raw
-from solar.index.build import BuiltIndex, read_metadata, warn_of_unknown
+from solar.index.build import BuiltIndex, warn_of_unknown
 from solar.index.index import Address, Index
 from solar.index.ingest import Changes, apply, plan
+from solar.index.metadata import read_metadata
 from solar.index.photo_index import PhotoIndex
 
 if TYPE_CHECKING:

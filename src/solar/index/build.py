@@ -1,26 +1,22 @@
 """From photos to an index."""
 
-import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from solar.describe.network import network_of
 from solar.errors import SolarError
-from solar.files import reading
 from solar.images import Photos, collect
-from solar.images.exif import valid_position
 from solar.images.known_roots import confirm
 from solar.images.scan import is_raw
 from solar.index.index import Address, Index, engine_module, is_folder
 from solar.index.ingest import apply, plan
+from solar.index.metadata import read_metadata
 from solar.index.photo_index import PhotoIndex
-from solar.storage.catalogued_folder import refuse_place
+from solar.storage.folder_base import refuse_place
 from solar.storage.folder_engine import refuse_compression
-from solar.storage.own_fields import own_fields
 from solar.storage.protocol import NoIndexError
 from solar.weights import DEFAULT
 
@@ -28,8 +24,6 @@ if TYPE_CHECKING:
     from solar.describe.progress import Progress
     from solar.models import RetrievalNet
 
-
-_KNOWN = frozenset({"path", "tags", "taken", "position", "camera"})  # the keys of metadata
 
 AnIndex = TypeVar("AnIndex", bound=PhotoIndex)
 
@@ -207,42 +201,6 @@ def _fill(
     if index.engine.unfinished:
         index.engine.finish()
     return index
-
-
-def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
-    """Read a JSON Lines file of metadata, by photo.
-
-    Each line has a `path`, and any of `tags`, `taken`, `position` (degrees north and east),
-    `camera`, and own fields of any other names: texts, numbers, true or false; null is none.
-    """
-    known = {}
-    with reading(path, "is not text in UTF-8: save it as that", UnicodeDecodeError):
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, 1):
-        try:
-            facts = json.loads(line)
-            details: dict[str, Any] = {}
-            if "tags" in facts:
-                details["tags"] = tuple(str(tag) for tag in facts["tags"])
-            if facts.get("taken"):
-                details["taken"] = datetime.fromisoformat(facts["taken"]).isoformat()
-            if facts.get("position"):
-                latitude, longitude = map(float, facts["position"])
-                if not valid_position(latitude, longitude):
-                    raise ValueError("no place on earth")
-                details["position"] = latitude, longitude
-            if facts.get("camera"):
-                details["camera"] = str(facts["camera"])
-            own = {name: value for name, value in facts.items() if name not in _KNOWN}
-            known[str(facts["path"])] = details | {"fields": own_fields(own)}
-        except SolarError as error:
-            raise SolarError(f"Line {number} of {path}: {error}") from error
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise SolarError(
-                f'Line {number} of {path} is not like {{"path": "a.jpg", "tags": ["night"], '
-                '"taken": "2019-07-14T18:30:00", "position": [48.858, 2.294], "color": "red"}.'
-            ) from error
-    return known
 
 
 def warn_of_unknown(

@@ -1,6 +1,6 @@
 """Published checkpoints: read without executing anything in them, and written.
 
-`layouts` says how their tensors are called.
+`published_layouts` says how their tensors are called.
 """
 
 import _codecs
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.models import layouts
+from solar.models import published_layouts
 from solar.models.hub.library_weights import check_finite
-from solar.models.layouts import Layout
 from solar.models.patch_net import PatchConfig, PatchNet
+from solar.models.published_layouts import Layout
 from solar.models.retrieval_net import RetrievalNet
 from solar.nn.l2net import DropoutPlace
 
@@ -46,7 +46,7 @@ def _numpy_arrays() -> list[Any]:
         for core in ("core", "_core")
     ]
     homes = ("sklearn.decomposition.pca.PCA", "sklearn.decomposition._pca.PCA")
-    names += [(layouts.LearnedPCA, home) for home in homes]
+    names += [(published_layouts.LearnedPCA, home) for home in homes]
     return [np.ndarray, np.dtype, *dtypes, _codecs.encode, *names]
 
 
@@ -85,7 +85,7 @@ def from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) ->
     tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
     if all(name.startswith(_PARALLEL) for name in tensors):
         tensors = {name.removeprefix(_PARALLEL): value for name, value in tensors.items()}
-    layout = "dirtorch" if "arch" in meta else layouts.layout_of(tensors)
+    layout = "dirtorch" if "arch" in meta else published_layouts.layout_of(tensors)
     if layout is None:
         if set(tensors) == {"weight", "bias"}:
             raise SolarError(
@@ -97,18 +97,18 @@ def from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) ->
     model: Model
     if layout in ("local", "sosnet"):
         dropout_place: DropoutPlace = "after" if layout == "local" else "before"
-        attention = layouts.attention_layers(tensors)
+        attention = published_layouts.attention_layers(tensors)
         model = PatchNet(PatchConfig(attention, dropout_place=dropout_place))
     else:
-        unused = layouts.UNUSED.get(layout, ())
+        unused = published_layouts.UNUSED.get(layout, ())
         tensors = {name: v for name, v in tensors.items() if not name.startswith(unused)}
-        tensors = layouts.from_bgr(tensors) if layout == "delg" else tensors
+        tensors = published_layouts.from_bgr(tensors) if layout == "delg" else tensors
         try:
-            config = layouts.retrieval_config(layout, meta, tensors)
+            config = published_layouts.retrieval_config(layout, meta, tensors)
         except SolarError as error:
             raise SolarError(f"{path}: {error}") from None
         model = RetrievalNet(config)
-    names = layouts.published_names(model.state_dict(), layout)
+    names = published_layouts.published_names(model.state_dict(), layout)
     tensors |= _projections(meta) if isinstance(model, RetrievalNet) else {}
     if layout in ("features", "torchvision"):  # a bare backbone: pooled by a fresh GeM
         tensors.setdefault("pool.p", torch.tensor([3.0]))
@@ -118,7 +118,7 @@ def from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) ->
 
 def _projections(meta: Mapping[str, Any]) -> dict[str, Tensor]:
     layers = {}
-    for use, learned in layouts.learned_projections(meta).items():
+    for use, learned in published_layouts.learned_projections(meta).items():
         mean, matrix = (torch.as_tensor(learned[key]).double() for key in ("m", "P"))
         layers[f"post.{use}.weight"] = matrix
         layers[f"post.{use}.bias"] = -matrix @ mean.flatten()
@@ -135,7 +135,8 @@ def fill(
     """Copy tensors into a network; `names` takes our names to those of the file."""
     own = model.state_dict()
     shapes = {
-        their: layouts.published_shape(our, own[our].shape, layout) for our, their in names.items()
+        their: published_layouts.published_shape(our, own[our].shape, layout)
+        for our, their in names.items()
     }
     # Files of Token are complete or wrong: their authors' reader takes anything, and loads nothing.
     optional = () if layout == "token" else (COUNTER,)
@@ -151,7 +152,7 @@ def fill(
     if problems:
         raise SolarError(
             f"{path} does not fit: {'; '.join(problems)}; "
-            f"the file seems to be {layouts.guess(tensors)}."
+            f"the file seems to be {published_layouts.guess(tensors)}."
         )
     present = {
         our: tensors[their].reshape(own[our].shape)
@@ -170,11 +171,13 @@ def _some(names: list[str], most: int = 4) -> str:
 def to_published(model: Model) -> dict[str, Any]:
     """A network as the published code saves it, for `torch.save`; a SolarError if it cannot."""
     own = model.state_dict()
-    layout = layouts.layout_to_write(model.config, own)
+    layout = published_layouts.layout_to_write(model.config, own)
     state: dict[str, Any] = {
-        their: own[our].cpu().reshape(layouts.published_shape(our, own[our].shape, layout))
-        for our, their in layouts.published_names(own, layout).items()
+        their: own[our]
+        .cpu()
+        .reshape(published_layouts.published_shape(our, own[our].shape, layout))
+        for our, their in published_layouts.published_names(own, layout).items()
     }
     if isinstance(model, PatchNet) or layout == "token":
         return state
-    return {"meta": layouts.published_meta(model.config, model.dim), "state_dict": state}
+    return {"meta": published_layouts.published_meta(model.config, model.dim), "state_dict": state}

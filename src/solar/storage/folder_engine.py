@@ -32,15 +32,15 @@ from solar.images import Roots
 from solar.storage import compression, nearest, segments
 from solar.storage.catalogue import FILE, Metadata
 from solar.storage.catalogue_view import CodesFile, DamageError, Segment, Version, View
-from solar.storage.catalogued_folder import (
+from solar.storage.conditions import Where
+from solar.storage.damage import Mapped, SegmentChecks, damage, damaged_files, holding, refuse_short
+from solar.storage.folder_base import (
     FolderState,
     FolderStorage,
     FolderWriter,
     being_filled,
     refuse_place,
 )
-from solar.storage.conditions import Where
-from solar.storage.damage import Mapped, SegmentChecks, damage, damaged_files, holding, refuse_short
 from solar.storage.protocol import NoIndexError, Piece, validated
 from solar.storage.rows import DTYPES, Matrix, Rows, mapped
 from solar.storage.types import DescriptorSpec, Hit, Photo

@@ -29,8 +29,9 @@ from solar.web.api.jobs import Jobs
 from solar.web.api.searching import Searcher, StageResult
 from solar.web.api.updating import Follower, Updater, without_places
 from solar.web.cache import Cache
-from solar.web.guard.access import Keys, Rates, signed_name
+from solar.web.guard.access import Keys, signed_name
 from solar.web.guard.middleware import Admission
+from solar.web.guard.rates import Rates
 from solar.web.guard.thread_pools import NetworkThread, Threads
 from solar.web.monitoring import Metrics
 from solar.web.photos import (

@@ -21,7 +21,8 @@ from solar.index.index import engine_module, is_folder, report_place
 from solar.index.report_file import Report
 from solar.ranking.verify import find_features
 from solar.storage.protocol import NoIndexError
-from solar.web.guard.access import address_of, networks
+from solar.web.guard.access import networks
+from solar.web.guard.rates import address_of
 from solar.web.settings import WebSettings, home_of
 
 Say = Callable[[str], None]

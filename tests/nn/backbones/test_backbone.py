@@ -17,9 +17,10 @@ from solar.models import RetrievalConfig, RetrievalNet
 from solar.nn import BACKBONES, Backbone
 from solar.nn.fused import folded
 from solar.show.attention_source import AttentionSource
-from solar.training.retrieval.network import build_network, frozen_stages, parameter_groups
+from solar.training.retrieval.frozen_front import TrainableNet
+from solar.training.retrieval.parameter_groups import frozen_stages, parameter_groups
 from solar.training.retrieval.recipe import NetworkStart, RetrievalCompute, RetrievalOptimiser
-from solar.training.retrieval.trainable import TrainableNet
+from solar.training.retrieval.start import build_network
 
 ATTENTION = {4: 2, 5: 2}
 

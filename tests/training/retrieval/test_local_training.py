@@ -16,8 +16,8 @@ from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.nn.local_pooling import Delf, How
 from solar.training.recipe import build, read_recipe
 from solar.training.retrieval.classification import PlaceTrainer
-from solar.training.retrieval.network import build_network, start_local_whitening
 from solar.training.retrieval.recipe import PlaceRecipe, RetrievalRecipe
+from solar.training.retrieval.start import build_network, start_local_whitening
 from solar.training.retrieval.task import RetrievalTrainer
 from solar.training.run import read_metrics
 

@@ -8,12 +8,12 @@ from support.drawn import drawn_retrieval
 from solar.datasets.labelled.sources import TrainingSet, read_training_set
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.training.recipe import build
+from solar.training.retrieval.frozen_front import TrainableNet
 from solar.training.retrieval.loader import Loader
-from solar.training.retrieval.network import parameter_groups
+from solar.training.retrieval.parameter_groups import parameter_groups
 from solar.training.retrieval.photo_trainer import contact_sheet
 from solar.training.retrieval.recipe import RetrievalCompute, RetrievalRecipe
 from solar.training.retrieval.task import Miner, similarity
-from solar.training.retrieval.trainable import TrainableNet
 
 CPU = torch.device("cpu")
 

@@ -9,7 +9,7 @@ from support.drawn import drawn_retrieval, relative_error
 
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.training.objective import RetrievalLoss, objective
-from solar.training.retrieval.network import parameter_groups
+from solar.training.retrieval.parameter_groups import parameter_groups
 from solar.training.retrieval.recipe import RetrievalOptimiser
 from solar.training.schedule import Schedule
 

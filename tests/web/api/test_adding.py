@@ -20,7 +20,7 @@ from solar.index import Index
 from solar.index.build import build
 from solar.index.sync import relocate, sync
 from solar.storage.catalogue import Metadata
-from solar.storage.catalogued_folder import being_filled
+from solar.storage.folder_base import being_filled
 from solar.web import WebSettings, create_app
 from solar.web.api import adding
 from solar.web.api.adding import file_name

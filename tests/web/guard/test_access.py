@@ -2,7 +2,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from solar.web.guard.access import Keys, Rates, cost_of, signed_name
+from solar.web.guard.access import Keys, signed_name
+from solar.web.guard.rates import Rates, cost_of
 from solar.web.problems import WebError
 
 

@@ -14,7 +14,7 @@ from solar.nn import GeM, l2_normalize
 from solar.training.distill.recipe import DistillLoss, Student
 from solar.training.distill.teacher import Projection, Teacher
 from solar.training.objective import Terms
-from solar.training.retrieval.network import take_backbone
+from solar.training.retrieval.start import take_backbone
 
 
 class Imitator(nn.Module):

@@ -18,14 +18,14 @@ from solar.nn.whitening import Whitening
 from solar.training import distributed
 from solar.training.objective import CollapseMonitor, Terms
 from solar.training.retrieval.loader import Loader
-from solar.training.retrieval.network import (
+from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
+from solar.training.retrieval.recipe import PlaceRecipe
+from solar.training.retrieval.start import (
     COMPUTED,
     LOCAL_WHITENING_PHOTOS,
     build_network,
     compute_whitening,
 )
-from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
-from solar.training.retrieval.recipe import PlaceRecipe
 from solar.training.retrieval.validate import Held, Labelled, open_held
 from solar.training.run import State
 

@@ -21,10 +21,10 @@ from solar.models import RetrievalNet
 from solar.nn import GeM
 from solar.training.loop import Trainer
 from solar.training.objective import Terms
+from solar.training.retrieval.frozen_front import TrainableNet
 from solar.training.retrieval.loader import Loader, TupleBatch
-from solar.training.retrieval.network import frozen_stages, parameter_groups
+from solar.training.retrieval.parameter_groups import frozen_stages, parameter_groups
 from solar.training.retrieval.recipe import PhotoRecipe, RetrievalData
-from solar.training.retrieval.trainable import TrainableNet
 from solar.training.retrieval.validate import Held, validate
 
 P = TypeVar("P", bound=PhotoRecipe)

@@ -13,17 +13,17 @@ from solar.errors import SolarError
 from solar.nn.whitening import Whitening, learned_whitening, pca_whitening
 from solar.training.distributed import collect, gather, part, share
 from solar.training.objective import CollapseMonitor, Terms, objective
+from solar.training.retrieval.frozen_front import TrainableNet
 from solar.training.retrieval.hard_negatives import Draw, draw_epoch, mine
 from solar.training.retrieval.loader import Loader
-from solar.training.retrieval.network import (
+from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
+from solar.training.retrieval.recipe import RetrievalRecipe
+from solar.training.retrieval.start import (
     COMPUTED,
     LOCAL_WHITENING_PHOTOS,
     build_network,
     compute_whitening,
 )
-from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
-from solar.training.retrieval.recipe import RetrievalRecipe
-from solar.training.retrieval.trainable import TrainableNet
 from solar.training.retrieval.validate import Held, open_validation
 from solar.training.run import State, seed_everything
 

@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 
-from solar.web.guard.access import Keys, Rates, check_host, check_origin, cost_of
+from solar.web.guard.access import Keys, check_host, check_origin
+from solar.web.guard.rates import Rates, cost_of
 from solar.web.monitoring import Metrics
 from solar.web.problems import HIDDEN, WebError
 from solar.web.settings import INDEXES, WebSettings

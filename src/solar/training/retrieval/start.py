@@ -1,9 +1,8 @@
-"""The network of a retrieval run: initial weights, whitening of local descriptors, what learns."""
+"""The network that a retrieval run starts with: initial weights, whitening of local descriptors."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from solar.nn.local_pooling import How, smoothed
 from solar.nn.pooling import LOCAL_POOLINGS, ClassTokenGeM
 from solar.nn.whitening import Whitening, whitening_of
 from solar.training.distributed import share
-from solar.training.retrieval.recipe import NetworkStart, RetrievalOptimiser
+from solar.training.retrieval.recipe import NetworkStart
 
 COMPUTED = "computed from training photos"
 """Origin of a whitening that is still to be computed begins so."""
@@ -217,57 +216,3 @@ def _strongest(pool: How, maps: Tensor) -> Tensor:
     best = strength.flatten(1).topk(min(_STRONGEST_LOCATIONS, strength[0].numel())).indices
     columns = smoothed(maps).flatten(2)
     return torch.cat([photo[:, rows].T for photo, rows in zip(columns, best, strict=True)])
-
-
-# What learns.
-
-
-def parameter_groups(net: RetrievalNet, settings: RetrievalOptimiser) -> list[dict[str, Any]]:
-    """Freeze what does not learn; returns named groups of the rest for a torch optimiser.
-
-    The published groups are soa4, soa5, pool (a hundred times the rate, no decay) and whiten. A
-    SolarError if `backbone` names an unknown stage, or nothing learns.
-    """
-    net.requires_grad_(False)
-    net.freeze_batch_norm = settings.batch_norm == "frozen"  # from the next `net.train()` on
-    layers = net.backbone.layers()
-    plain = [name for name in layers if not name.startswith("soa")]
-    factors = dict(settings.backbone)
-    if "all" in factors:
-        factors = {**dict.fromkeys(plain, factors.pop("all")), **factors}
-    if unknown := [name for name in factors if name not in plain]:
-        there = ", ".join(plain)
-        raise SolarError(f"optimiser.backbone: there is no {unknown[0]!r}; choose all, {there}.")
-    for later, name in enumerate(reversed(plain)):
-        factors[name] = factors.get(name, 0.0) * settings.layer_decay**later
-    wanted = [
-        (name, parameters, factors.get(name, settings.attention))
-        for name, parameters in layers.items()
-    ]
-    for name, part, factor in (
-        ("local_whiten", net.local_whiten, settings.whitening),
-        ("pool", net.pool, settings.pooling),
-        ("whiten", net.whiten, settings.whitening),
-    ):
-        wanted.append((name, [] if part is None else list(part.parameters()), factor))
-    groups = []
-    for name, parameters, factor in wanted:
-        if parameters and factor:
-            for parameter in parameters:
-                parameter.requires_grad_(True)
-            group = {"name": name, "params": parameters, "lr": settings.lr * factor}
-            groups.append({**group, "weight_decay": settings.weight_decay * (name != "pool")})
-    if not groups:
-        raise SolarError("Nothing is trained: no part of the network has a factor above zero.")
-    return groups
-
-
-def learns(module: nn.Module) -> bool:
-    """Whether any parameter of a module has a gradient."""
-    return any(parameter.requires_grad for parameter in module.parameters())
-
-
-def frozen_stages(net: RetrievalNet) -> list[str]:
-    """Frozen stages of the backbone, without attention."""
-    stages = net.backbone.stages()
-    return [name for name, part in stages if not name.startswith("soa") and not learns(part)]

@@ -15,7 +15,7 @@ from solar.models import RetrievalNet
 from solar.nn import SecondOrderAttention
 from solar.nn.fused import attend_folded, has_frozen_norms, to_blocks
 from solar.training.augment import Augmentation, augment
-from solar.training.retrieval.network import learns
+from solar.training.retrieval.parameter_groups import learns
 from solar.training.retrieval.recipe import RetrievalCompute
 
 Part = Callable[[Tensor], Tensor]

@@ -9,8 +9,9 @@ import solar
 from solar.errors import SolarError
 from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at
 from solar.nn import GeM
-from solar.training.retrieval.network import build_network, parameter_groups
+from solar.training.retrieval.parameter_groups import parameter_groups
 from solar.training.retrieval.recipe import NetworkStart, RetrievalOptimiser
+from solar.training.retrieval.start import build_network
 
 PUBLISHED = RetrievalOptimiser()
 

@@ -10,9 +10,9 @@ from support.drawn import drawn_retrieval
 
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.training.augment import Augmentation
-from solar.training.retrieval.network import parameter_groups
+from solar.training.retrieval.frozen_front import TrainableNet
+from solar.training.retrieval.parameter_groups import parameter_groups
 from solar.training.retrieval.recipe import RetrievalCompute, RetrievalOptimiser
-from solar.training.retrieval.trainable import TrainableNet
 
 
 def learner(**backbone: float) -> RetrievalNet:
@@ -108,7 +108,7 @@ def test_augmentation_happens_only_with_a_generator() -> None:
 IN_HALF = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from test_trainable import *
+from test_frozen_front import *
 net = learner(layer4=1.0)
 plain, *halves = (
     TrainableNet(net, RetrievalCompute(precision=precision, fused=fused))([photos()])

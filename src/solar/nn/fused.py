@@ -10,6 +10,7 @@ In turn: convolutions of ResNets; second-order attention (`solar.nn.soa` is the 
 also gives maps and can be exported); layers of backbones of `transformers`.
 """
 
+import copy
 from collections.abc import Sequence
 from math import pi
 from operator import attrgetter
@@ -56,11 +57,13 @@ class FusedConv(nn.Module):
     bias: Tensor | None
     padding: tuple[int, ...]
 
-    def __init__(
-        self, conv: nn.Conv2d, norm: nn.BatchNorm2d | None = None, *, relu: bool = False
-    ) -> None:
+    def __init__(self, conv: nn.Conv2d, norm: Any = None, *, relu: bool = False) -> None:
         super().__init__()
-        self.weight, self.bias = _copied(conv) if norm is None else _folded(conv, norm)
+        own: Any = copy.deepcopy(conv)
+        self.weight, self.bias = own.weight, own.bias
+        if norm is not None:
+            scale_shift = norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias
+            self.weight, self.bias = fuse_conv_bn_weights(own.weight, own.bias, *scale_shift)
         self.stride, self.relu = conv.stride, relu
         assert not isinstance(conv.padding, str)
         self.padding = conv.padding
@@ -117,16 +120,6 @@ def folded(head: nn.Sequential, *, relu: bool = False) -> FusedConv:
     """The convolution and the batch norm that a row of layers starts with."""
     layers: Any = head
     return FusedConv(layers[0], layers[1], relu=relu)
-
-
-def _copied(conv: nn.Conv2d) -> tuple[nn.Parameter, nn.Parameter | None]:
-    bias = None if conv.bias is None else nn.Parameter(conv.bias.detach().clone())
-    return nn.Parameter(conv.weight.detach().clone()), bias
-
-
-def _folded(conv: nn.Conv2d, norm: Any) -> tuple[nn.Parameter, nn.Parameter]:
-    statistics = norm.running_mean, norm.running_var, norm.eps
-    return fuse_conv_bn_weights(conv.weight, conv.bias, *statistics, norm.weight, norm.bias)
 
 
 def move_bias(source: FusedConv, target: FusedConv, through: Tensor | None = None) -> None:

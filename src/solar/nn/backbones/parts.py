@@ -45,10 +45,6 @@ def _swin(body: Any) -> dict[str, nn.Module]:
     }
 
 
-def _swinv2(body: Any) -> dict[str, nn.Module]:
-    return {"stem": _SwinStem(body.embeddings), **_numbered(_swin_stages(body.encoder.layers))}
-
-
 def _swin_stages(layers: Any, **options: bool) -> list[nn.Module]:
     before = [None, *(layer.downsample for layer in layers[:-1])]
     return [
@@ -76,7 +72,10 @@ _SPLITS: dict[str, Callable[[Any], dict[str, nn.Module]]] = {
     "pvt_v2": lambda body: _numbered(map(_PvtStage, body.encoder.layers)),
     "resnet": lambda body: {"stem": body.embedder, **_numbered(body.encoder.stages)},
     "swin": _swin,
-    "swinv2": _swinv2,
+    "swinv2": lambda body: {
+        "stem": _SwinStem(body.embeddings),
+        **_numbered(_swin_stages(body.encoder.layers)),
+    },
 }
 
 

@@ -123,10 +123,7 @@ def folded(head: nn.Sequential, *, relu: bool = False) -> FusedConv:
 
 
 def move_bias(source: FusedConv, target: FusedConv, through: Tensor | None = None) -> None:
-    """Move the bias of `source` to `target`, which is linear in its output.
-
-    `through` is the matrix (out, in) that the bias passes on its way; None for a plain sum.
-    """
+    """Move the bias of `source` to `target`, by the matrix (out, in) that it passes on its way."""
     assert source.bias is not None
     assert target.bias is not None
     bias = source.bias if through is None else through @ source.bias
@@ -250,8 +247,10 @@ def fuse_layers(body: nn.Module) -> None:
             if type(child).__name__ == "DINOv3ViTRopePositionEmbedding":
                 setattr(module, name, PatchAngles(child))
         for linear, activation, last in _PERCEPTRONS:
-            if _has(module, (linear, activation, last)) and not hasattr(module, "gate_proj"):
-                _fuse_gelu(module, linear, activation)
+            known = _has(module, (linear, activation, last)) and not hasattr(module, "gate_proj")
+            if known and _is_gelu(getattr(module, activation)):
+                setattr(module, linear, FlatLinear(getattr(module, linear), gelu=True))
+                setattr(module, activation, nn.Identity())
         _fold_scales(module)
 
 
@@ -368,12 +367,6 @@ class FusedConvNeXt(nn.Module):
             rows.mul_(1 + self.response * (energy / (energy.mean(-1, keepdim=True) + 1e-6)))
         out: Tensor = self.second(rows)
         return x + out.permute(0, 3, 1, 2)
-
-
-def _fuse_gelu(perceptron: nn.Module, linear: str, activation: str) -> None:
-    if _is_gelu(getattr(perceptron, activation)):
-        setattr(perceptron, linear, FlatLinear(getattr(perceptron, linear), gelu=True))
-        setattr(perceptron, activation, nn.Identity())
 
 
 def _fold_scales(layer: Any) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-from solar.nn.soa import SecondOrderAttention
+from solar.nn.soa import SecondOrderAttention, locations
 
 # Fastest first; torch skips those that cannot run.
 _CUDNN, _FLASH = SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION
@@ -182,12 +182,12 @@ class FusedAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, c, h, w) to the same; `x` is overwritten."""
         b, c, h, w = x.shape
-        q, k = _locations(self.query_key(x)).tensor_split(2, dim=2)
-        attended = attend(q, k, _locations(self.value(x)))
+        q, k = locations(self.query_key(x)).tensor_split(2, dim=2)
+        attended = attend(q, k, locations(self.value(x)))
         if self.output.relu:  # sum and ReLU happen inside the convolution
             out: Tensor = self.output(attended.view(b, h, w, self.mid).permute(0, 3, 1, 2), x)
             return out
-        rows = _locations(x).view(-1, c)  # the sum happens inside the matrix product, in place
+        rows = locations(x).view(-1, c)  # the sum happens inside the matrix product, in place
         rows.addmm_(attended.reshape(-1, self.mid), self.output.weight.flatten(1).T)
         assert self.output.bias is not None
         rows.add_(self.output.bias)
@@ -220,11 +220,6 @@ def _folded_weights(head: Any) -> tuple[Tensor, Tensor]:
     factor = norm.weight * (norm.running_var + norm.eps).rsqrt()
     bias = (conv.bias - norm.running_mean) * factor + norm.bias
     return conv.weight.flatten(1) * factor[:, None], bias
-
-
-def _locations(x: Tensor) -> Tensor:
-    """A channels-last (b, c, h, w) as (b, h·w, c), without a copy."""
-    return x.permute(0, 2, 3, 1).flatten(1, 2)
 
 
 # Layers of backbones of `transformers`, recognised by the names of their parts

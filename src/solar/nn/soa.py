@@ -89,7 +89,7 @@ class SecondOrderAttention(nn.Module):
         out, (queries, keys) = ran
         some = out.abs() > _TINY
         ratio = torch.where(some, parts / torch.where(some, out, 1), 0)
-        rows = _locations(ratio)
+        rows = locations(ratio)
         gathered = torch.zeros_like(rows)
         step = max(1, _BLOCK // rows.shape[1])
         for start in range(0, rows.shape[1], step):
@@ -110,7 +110,7 @@ class SecondOrderAttention(nn.Module):
         own = x if channels == self.channels else x[:, : self.channels]
         # Without contiguous rows torch falls back to a kernel that holds the whole map.
         heads = (self.query, self.key, self.value)
-        q, k, v = (_locations(head(own)).contiguous() for head in heads)
+        q, k, v = (locations(head(own)).contiguous() for head in heads)
         query, key, value = (part[:, None] for part in (q, k, v))  # one head of `mid` channels
         attended = F.scaled_dot_product_attention(query, key, value, scale=scale)[:, 0]
         gathered = self.output(attended.transpose(1, 2).reshape(b, self.mid, h, w))
@@ -119,5 +119,6 @@ class SecondOrderAttention(nn.Module):
         return x + gathered, q, k  # paper, equation 3
 
 
-def _locations(x: Tensor) -> Tensor:
+def locations(x: Tensor) -> Tensor:
+    """A map (b, c, h, w) as rows (b, h·w, c); if it is channels-last, without a copy."""
     return x.flatten(2).transpose(1, 2)

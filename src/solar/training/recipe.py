@@ -49,7 +49,7 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
     Args:
         cls: A dataclass of plain values, tuples, dicts or further dataclasses. It needs no `task`
             field. A string is accepted for a list of strings.
-        settings: From `read_settings` or `to_dict`.
+        settings: From `read_settings`.
         where: Name of the settings in errors.
     """
     given, known = dict(settings), _allowed(cls)
@@ -74,14 +74,14 @@ def check_range(name: str, value: float | None, low: float, high: float = inf) -
 
 def write_recipe(recipe: Any, path: str | Path) -> None:
     """Write every setting of a recipe as YAML, atomically."""
-    text = _yaml().safe_dump(to_dict(recipe), sort_keys=False, allow_unicode=True)
+    text = _yaml().safe_dump(dataclasses.asdict(recipe), sort_keys=False, allow_unicode=True)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Dotted names of settings that differ between two recipes, as nested dicts."""
-    left, right = dict(_leaves(one)), dict(_leaves(other))
+def differences(one: Any, other: Any) -> list[str]:
+    """Dotted names of settings that differ between two recipes."""
+    left, right = (dict(_leaves(dataclasses.asdict(recipe))) for recipe in (one, other))
     return sorted(key for key in {*left, *right} if left.get(key) != right.get(key))
 
 
@@ -265,7 +265,7 @@ def _over(make_default: Any, value: Any) -> Any:
     default = None if make_default is dataclasses.MISSING else make_default()
     if not dataclasses.is_dataclass(default) or not (value is None or isinstance(value, Mapping)):
         return value
-    return _merged(to_dict(default), value or {})
+    return _merged(dataclasses.asdict(default), value or {})  # type: ignore[arg-type]
 
 
 def _one_of(kinds: Sequence[Any], value: Any, key: str) -> Any:
@@ -301,19 +301,6 @@ def _scalar(kind: Any, value: Any, key: str) -> Any:
 
 def _wrong(key: str, value: Any, expected: str) -> SolarError:
     return SolarError(f"{key} must be {expected}, not {value!r}.")
-
-
-# Back to plain values.
-
-
-def to_dict(recipe: Any) -> Any:
-    """Nested dicts with every setting of a recipe, defaults included."""
-    if dataclasses.is_dataclass(recipe) and not isinstance(recipe, type):
-        names = [field.name for field in dataclasses.fields(recipe)]
-        return {name: to_dict(getattr(recipe, name)) for name in names}
-    if isinstance(recipe, Mapping):
-        return {key: to_dict(item) for key, item in recipe.items()}
-    return [to_dict(item) for item in recipe] if isinstance(recipe, list | tuple) else recipe
 
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

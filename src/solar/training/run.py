@@ -30,7 +30,7 @@ from solar import __version__
 from solar.errors import SolarError
 from solar.files import LOCK, locked, make_folder, replacing, sweep
 from solar.training.distributed import started_processes
-from solar.training.recipe import differences, read_recipe, to_dict, write_recipe
+from solar.training.recipe import differences, read_recipe, write_recipe
 
 State = dict[str, Any]
 
@@ -170,7 +170,7 @@ class Run:
         if not path.exists():
             return
         saved = read_recipe(type(self.recipe), path)
-        changed = differences(to_dict(saved), to_dict(self.recipe))
+        changed = differences(saved, self.recipe)
         if wrong := [key for key in changed if key not in may_change]:
             raise SolarError(
                 f"The run in {self.folder} was started with another {wrong[0]}: continue "

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
+from solar.nn.soa import locations
 
 TokenUse = Literal["none", "only", "beside"]
 """Use of a vision transformer's class token: dropped; as the map's only location; or as further
@@ -121,10 +122,6 @@ def _to_map(tokens: Tensor, size: tuple[int, int]) -> Tensor:
     return tokens.transpose(1, 2).reshape(b, c, *size)
 
 
-def _to_tokens(x: Tensor) -> Tensor:
-    return x.flatten(2).transpose(1, 2)
-
-
 class _ChannelNorm(nn.Module):
     """A norm of tokens, for a map."""
 
@@ -166,7 +163,7 @@ class _SwinStage(nn.Module):
         self.merge, self.blocks, self.options = merge, blocks, options
 
     def forward(self, x: Tensor) -> Tensor:
-        tokens, (h, w) = _to_tokens(x), x.shape[2:]
+        tokens, (h, w) = locations(x), x.shape[2:]
         if self.merge is not None:
             tokens, (h, w) = self.merge(tokens, (h, w)), ((h + 1) // 2, (w + 1) // 2)
         for block in self.blocks:
@@ -201,7 +198,7 @@ class _HieraStage(nn.Module):
         from transformers.models.hiera.modeling_hiera import unroll
 
         height, width = x.shape[2:]
-        tokens, *_ = self.stage(unroll(_to_tokens(x), (height, width), (1, 1), self.before))
+        tokens, *_ = self.stage(unroll(locations(x), (height, width), (1, 1), self.before))
         b, _, c = tokens.shape
         for strides in self.before:
             height, width = height // strides[0], width // strides[1]

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from solar.models import PatchNet, save
 from solar.training.patches.recipe import PatchRecipe
 from solar.training.patches.sources import PointPatches
 from solar.training.patches.task import PatchTrainer, point_source
-from solar.training.recipe import read_recipe, to_dict
+from solar.training.recipe import read_recipe
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "solar-local-345-photos.yaml"
 SMOKE = ("batch=8", "steps=2", "log_every=1", "data.per_photo=4", "data.points.size=160")
@@ -222,7 +222,7 @@ def prepare(
     say(f"{sum(benchmark.data.counts.values())} points of {len(benchmark.data.names)} sequences")
     results: dict[str, Any] = {
         "machine": machine(),
-        "recipe": without_places(to_dict(recipe)),
+        "recipe": without_places(asdict(recipe)),
         "photos": len(found.photos),
         "keypoints": sum(counts),
         "points": dict(benchmark.data.counts),

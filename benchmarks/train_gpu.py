@@ -61,7 +61,10 @@ def plain_step(net: RetrievalNet, images: Tensor, landmarks: Tensor) -> Callable
     def attend(name: str, x: Tensor) -> Tensor:
         block = backbone.get_submodule(name)
         assert isinstance(block, SecondOrderAttention)
-        return block.forward_with_map(x)[0]
+        q, k, v = (head(x).flatten(2).mT for head in (block.query, block.key, block.value))
+        z = torch.softmax(block.mid**-0.5 * (q @ k.mT), dim=-1)
+        out: Tensor = x + block.output((z @ v).mT.unflatten(2, x.shape[2:]))
+        return out
 
     def step() -> Terms:
         optimiser.zero_grad()

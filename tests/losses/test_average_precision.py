@@ -125,15 +125,6 @@ def test_query_without_answers_counts_for_nothing() -> None:
     assert average_precision(queries, database, relevant & False).item() == 0
 
 
-def test_ignored_photos_might_as_well_not_be_there() -> None:
-    queries, database = unit_rows(0, 1, 4), unit_rows(1, 6, 4)
-    relevant = torch.tensor([[True, False, True, False, False, True]])
-    ignored = torch.tensor([[True, False, False, True, False, False]])
-    kept = ~ignored[0]
-    expected = average_precision(queries, database[kept], relevant[:, kept])
-    assert torch.allclose(average_precision(queries, database, relevant, ignored=ignored), expected)
-
-
 def test_a_lowest_similarity_that_makes_no_sense_is_told() -> None:
     with pytest.raises(SolarError, match=r"lowest.* 1"):
         average_precision(QUERY, QUERY, torch.ones(1, 1).bool(), lowest=1)

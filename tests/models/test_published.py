@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from support.drawn import relative_error
 from support.golden2 import FOLDER, drawn, golden2
 from support.running import solar as command
+from support.whole_maps import forward_with_map
 from torch import Tensor
 
 import solar
@@ -70,7 +71,7 @@ def test_the_network_gives_the_golden_numbers(
     maps = []
 
     def attend(layer: int, block: SecondOrderAttention, x: Tensor) -> Tensor:
-        out, attention = block.forward_with_map(x)
+        out, attention = forward_with_map(block, x)
         maps.extend([x, attention])
         return out
 

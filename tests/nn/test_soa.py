@@ -4,6 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawn import draw, relative_error
+from support.whole_maps import forward_with_map
 
 from solar.models.published_layouts import published_name
 from solar.nn import SecondOrderAttention, soa
@@ -25,7 +26,7 @@ def test_equals_the_published_block(
 ) -> None:
     name = f"soa_{channels}_{reduction}"
     block, x = drawn_block(channels, reduction), torch.from_numpy(golden[f"{name}_x"])
-    explicit, attention = block.forward_with_map(x)
+    explicit, attention = forward_with_map(block, x)
     assert relative_error(block(x), golden[f"{name}_y"]) < 1e-5
     assert relative_error(explicit, golden[f"{name}_y"]) < 1e-5
     assert relative_error(attention, golden[f"{name}_attention"]) < 1e-5
@@ -36,8 +37,8 @@ def test_attention_of_pictures_equals_the_published_flatter_map(
     golden: dict[str, np.ndarray], channels: int, reduction: int
 ) -> None:
     name = f"soa_{channels}_{reduction}"
-    _, attention = drawn_block(channels, reduction).forward_with_map(
-        torch.from_numpy(golden[f"{name}_x"]), picture_scale=True
+    _, attention = forward_with_map(
+        drawn_block(channels, reduction), torch.from_numpy(golden[f"{name}_x"]), picture_scale=True
     )
     assert relative_error(attention, golden[f"{name}_attention_drawn"]) < 1e-5
 
@@ -47,7 +48,7 @@ def test_attention_of_pictures_equals_the_published_flatter_map(
 def test_fused_and_explicit_attention_agree(h: int, w: int, seed: int) -> None:
     block = drawn_block(32, 2)
     x = torch.randn(2, 32, h, w, generator=torch.Generator().manual_seed(seed))
-    explicit, attention = block.forward_with_map(x)
+    explicit, attention = forward_with_map(block, x)
     torch.testing.assert_close(block(x), explicit, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(attention.sum(-1), torch.ones(2, h * w), rtol=1e-5, atol=1e-5)
 
@@ -56,7 +57,7 @@ def test_fused_and_explicit_attention_agree_on_channels_last_maps() -> None:
     block = drawn_block(64, 4)
     x = torch.randn(2, 64, 9, 7, generator=torch.Generator().manual_seed(0))
     last = x.to(memory_format=torch.channels_last)
-    torch.testing.assert_close(block(last), block.forward_with_map(x)[0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(block(last), forward_with_map(block, x)[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("picture", [False, True])
@@ -72,7 +73,7 @@ def test_rows_without_the_map_are_those_of_the_map(
     rows = torch.softmax(factors.queries[:, places] @ factors.keys.mT, dim=-1)
     assert relative_error(rows, expected) < 1e-5
     torch.testing.assert_close(
-        out, block.forward_with_map(x, picture_scale=picture)[0], rtol=1e-5, atol=1e-5
+        out, forward_with_map(block, x, picture_scale=picture)[0], rtol=1e-5, atol=1e-5
     )
 
 
@@ -113,7 +114,7 @@ def test_what_was_gathered_is_handed_back(monkeypatch: pytest.MonkeyPatch) -> No
     x, parts = torch.rand(1, 8, 5, 4), torch.rand(1, 8, 5, 4)
     monkeypatch.setattr(soa, "_BLOCK", 60)  # three of twenty rows at a time
     with torch.inference_mode():
-        out, z = block.forward_with_map(x)
+        out, z = forward_with_map(block, x)
         found = block.trace(x, block.forward_with_factors(x), parts)
         gathered = torch.nn.functional.conv2d(block.value(x), block.output.weight).flatten(2)[0]
         own = (x + block.output.bias[:, None, None]).flatten(2)[0]

@@ -42,9 +42,7 @@ def test_no_strength_changes_nothing(photos: Tensor) -> None:
     assert torch.equal(augment(photos, Augmentation(), dice()), photos)
 
 
-@pytest.mark.parametrize(
-    "strength", sorted({f.name for f in fields(Augmentation)} - {"blur_sigma", "erase_area"})
-)
+@pytest.mark.parametrize("strength", sorted(f.name for f in fields(Augmentation)))
 def test_each_strength_alone_changes_photos_and_keeps_them_valid(
     photos: Tensor, strength: str
 ) -> None:
@@ -130,10 +128,10 @@ def test_jpeg_like_loses_less_when_it_is_less_coarse(photos: Tensor) -> None:
 
 
 def test_erasing_hides_at_most_the_area_it_may(photos: Tensor) -> None:
-    erased = augment(photos, Augmentation(erase=1.0, erase_area=0.1), dice())
+    erased = augment(photos, Augmentation(erase=1.0), dice())
     hidden = (erased != photos).any(dim=1).float().mean(dim=(1, 2))
     assert (hidden > 0.005).all()
-    assert (hidden < 0.13).all()
+    assert (hidden < 0.28).all()
 
 
 @pytest.mark.parametrize(("name", "value"), [("crop", 1.0), ("flip", 1.5), ("noise", -0.1)])

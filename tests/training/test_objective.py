@@ -53,7 +53,7 @@ def test_average_precision_asks_all_photos_of_the_batch() -> None:
             "loss.kind must be one of triplet, contrastive, average_precision",
         ),
         ({"reduction": "sum"}, "There is no reduction 'sum'"),
-        ({"kind": "average_precision", "bins": 1}, "at least two bins"),
+        ({"kind": "average_precision", "options": {"bins": 1}}, "at least two bins"),
         ({"options": {"temperature": 1.0}}, "triplet has no setting 'temperature'"),
     ],
 )

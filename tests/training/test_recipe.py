@@ -9,7 +9,6 @@ from solar.training.recipe import (
     differences,
     read_recipe,
     read_settings,
-    to_dict,
     write_recipe,
 )
 
@@ -123,7 +122,7 @@ def test_a_resolved_recipe_reads_back(tmp_path: Path) -> None:
 
 def test_differences_are_named_by_their_dotted_key() -> None:
     one, other = Recipe("a"), Recipe("a", Loss(margin=1), attention={4: 4})
-    assert differences(to_dict(one), to_dict(other)) == ["attention", "attention.4", "loss.margin"]
+    assert differences(one, other) == ["attention", "attention.4", "loss.margin"]
 
 
 def test_nothing_after_the_sign_is_empty_text(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def evaluate_patches(
     how: dict[str, Any] = {"split": split, "lists": lists, "average": average, "seed": seed}
     how["tasks"] = options.words(tasks)
     measure: Callable[..., HPatchesResult] = partial(evaluate_hpatches, **how)
-    sequences = None if split == "all" else find_split(split, lists).test
+    sequences = None if split == "all" else find_split(split, lists)
     results = {}
     if describers or make is not None:
         data = _patches(root, make, output, sequences, seed=seed, keypoints=keypoints)

@@ -34,10 +34,7 @@ def read_plain_pickle(path: str | Path) -> Any:
 
 
 def _check_memo(data: bytes) -> None:
-    """Refuse a pickle that numbers more objects than it has bytes.
-
-    The unpickler makes room for the highest number at once: ten bytes could take all memory.
-    """
+    """Refuse numbers above the file's bytes: the unpickler makes room for the highest at once."""
     for step, number, _ in pickletools.genops(data):
         if step.name in ("PUT", "LONG_BINPUT") and (number or 0) >= len(data):
             raise pickle.UnpicklingError("it numbers more objects than it can hold")

@@ -16,6 +16,7 @@ from solar.evaluation.described_photos import (
     VECTOR_FILES,
     DescribedPhotos,
     PhotoDescriber,
+    described,
     how_described,
     model_describer,
     open_distractors,
@@ -84,9 +85,9 @@ def evaluate(
                 known = ", ".join(PROTOCOLS)
                 raise SolarError(f"There is no protocol {how.protocol!r}: choose {known}.")
             return measure(what, describe, how)
-        described = open_collection(what, describe, how)
-        found = described.measure(how)
-        crop = "Whole photos" if described.truth is None else "Queries cut to their boxes"
+        collection = open_collection(what, describe, how)
+        found = collection.measure(how)
+        crop = "Whole photos" if collection.truth is None else "Queries cut to their boxes"
         size, average = how_described(describe, how), AP_CONVENTIONS[how.average]
         return replace(found, convention=f"{crop}, {size}; AP: {average}.")
 
@@ -148,24 +149,13 @@ def open_collection(
         asked = [query.photo for query in truth.queries]
         queries = open_rows(second, NAMES[0], "`features=`").in_order(asked)
     else:
-        database, queries = _describe_truth(str(what), truth, describe, settings)
+        orient = not settings.published
+        photos, asking, boxes = truth_photos(str(what), truth, settings.root, orient=orient)
+        database = described(describe, photos, NAMES[1])
+        queries = described(describe, asking, NAMES[0], boxes)
+        for name, why in {**database.failures, **queries.failures}.items():
+            raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
     return DescribedSet(database, queries, distractors, truth)
-
-
-def _describe_truth(
-    what: str, truth: GroundTruth, describe: PhotoDescriber | None, settings: EvaluationSettings
-) -> tuple[DescribedPhotos, DescribedPhotos]:
-    if describe is None:
-        raise SolarError(f"Evaluating {what} needs a `model=`, or `features=` computed by one.")
-    orient = not settings.published
-    database, queries, boxes = truth_photos(what, truth, settings.root, orient=orient)
-    found = (
-        replace(describe(database, {}), name=NAMES[1]),
-        replace(describe(queries, boxes), name=NAMES[0]),
-    )
-    for name, why in (failure for part in found for failure in part.failures.items()):
-        raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
-    return found
 
 
 def _labelled(
@@ -182,9 +172,7 @@ def _labelled(
         raise SolarError(f"{path} has no labels: give an index, or a ground truth and `features=`.")
     else:
         photos, given = labelled_photos(path, settings.root)
-        if describe is None:
-            raise SolarError(f"Evaluating {path} needs a `model=`.")
-        found = replace(describe(photos, {}), name=str(path))
+        found = described(describe, photos, str(path))
         known = dict(zip(photos.names, given, strict=True))
         labels = [known[name] for name in found.names]
     if not len(found.rows):

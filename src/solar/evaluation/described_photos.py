@@ -67,17 +67,10 @@ class DescribedPhotos:
 
         A SolarError if there is none for one of them; it calls them `what`.
         """
-        if self.known is not None:
-            for name, why in self.failures.items():
-                raise SolarError(f"There is no embedding of the photo {name}: {why}")
-            places = {name: row for row, name in enumerate(self.known)}
-            for name in names:
-                if name not in places:
-                    raise SolarError(f"{self.name} has no photo {name!r}: give one that it has.")
-            return self.rows[[places[name] for name in names]]
-        if (rows := len(self.rows)) != len(names):
+        if self.known is None and len(self.rows) != len(names):
+            rows = len(self.rows)
             raise SolarError(f"There are {rows} rows in {self.name} but {len(names)} {what}.")
-        return self.rows
+        return self.in_order(names).rows
 
     def in_order(self, names: Sequence[str]) -> DescribedPhotos:
         """With a row for each of these photos, by name, with or without ending; unnamed as it is.
@@ -91,6 +84,10 @@ class DescribedPhotos:
         }
         places |= {name: row for row, name in enumerate(self.known)}
         for name in names:
+            if name in self.failures:
+                raise SolarError(
+                    f"There is no embedding of the photo {name}: {self.failures[name]}"
+                )
             if name not in places:
                 raise SolarError(f"{self.name} has no photo {name!r}: give an index that has it.")
         order = np.array([places[name] for name in names], np.int64)
@@ -132,8 +129,19 @@ def open_rows(
         return DescribedPhotos(read_vectors(what), name)
     if describe is None:
         raise SolarError(f"{option} {path} is not an index, .npy, .pt or .mat file.")
-    photos = find_photos(path)
-    return replace(describe(photos, {}), name=name, photos=photos)
+    return described(describe, find_photos(path), name)
+
+
+def described(
+    describe: PhotoDescriber | None,
+    photos: Photos,
+    name: str,
+    boxes: Mapping[str, Box] | None = None,
+) -> DescribedPhotos:
+    """Describe photos, which messages call `name`; a SolarError if there is no model."""
+    if describe is None:
+        raise SolarError(f"Evaluating {name} needs a `model=`, or `features=` computed by one.")
+    return replace(describe(photos, boxes or {}), name=name, photos=photos)
 
 
 def find_side(place: Path, side: int, settings: EvaluationSettings) -> Photos | DescribedPhotos:
@@ -157,9 +165,7 @@ def describe_side(
 ) -> DescribedPhotos:
     """Describe what `find_side` has found; a SolarError if that fails, or another model has."""
     if isinstance(found, Photos):
-        if describe is None:
-            raise SolarError(f"Evaluating {place} needs a `model=`.")
-        found = replace(describe(found, {}), name=str(place), photos=found)
+        found = described(describe, found, str(place))
     else:
         _check_model(found, describe)
     if not len(found.rows):

@@ -106,8 +106,12 @@ def _counted(
     memory = memory or (MEMORY if device in (None, "cpu") else _GPU_MEMORY)
     rows, queries = _prepared(queries, database, ranking)
     asked = [_Asked(query, wanted) for query, wanted in zip(queries, items, strict=True)]
-    _check_items(ranking.get("names", NAMES)[1], len(database), asked)
-    last = max((int(one.rows[-1]) for one in asked if len(one.rows)), default=-1)
+    ends = [int(end) for one in asked if len(one.rows) for end in (one.rows[0], one.rows[-1])]
+    last = max(ends, default=-1)
+    for end in ends:
+        if not 0 <= end < len(database):
+            name = ranking.get("names", NAMES)[1]
+            raise SolarError(f"There is no row {end} in {name}, which has {len(database)} rows.")
 
     dtype = queries.dtype
     chunk = _rows_per_chunk(rows, min(len(queries), _MOST_QUERIES), dtype, memory)
@@ -286,10 +290,7 @@ def _covered(first: Ints, last: Ints, length: int) -> Ints:
 
 
 def _beside(scores: Doubles, rows: Ints, item_scores: Doubles, items: Ints) -> tuple[Ints, Ints]:
-    """For each item, how many of the rows come before it, and how many equal ones after it.
-
-    Before is a higher score, or an equal one and a lower number.
-    """
+    """For each item how many rows come before it, and how many of equal score after it."""
     # Equal scores must be equal numbers here: `np.unique` gives each score its place among them.
     _, level = np.unique(np.concatenate([scores, item_scores]), return_inverse=True)
     # One whole number that orders by score first, and then by row, backwards.
@@ -365,13 +366,6 @@ def _on_processor(block: AnyFloats, queries: AnyFloats) -> AnyFloats:
         piece = slice(start, start + _PIECE)
         scores[:, piece] = (block[piece] @ queries.T).T
     return scores
-
-
-def _check_items(name: str, length: int, asked: Sequence[_Asked]) -> None:
-    for one in asked:
-        if len(one.rows) and not 0 <= one.rows[0] <= one.rows[-1] < length:
-            wrong = one.rows[0] if one.rows[0] < 0 else one.rows[-1]
-            raise SolarError(f"There is no row {wrong} in {name}, which has {length} rows.")
 
 
 def _rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: int) -> int:

@@ -84,7 +84,9 @@ class Evaluation:
             names = [name for name in lines[0] if name not in ("query", "protocol")]
             found = {
                 protocol: {
-                    name: np.array([_share(x[name]) for x in lines if x["protocol"] == protocol])
+                    name: np.array(
+                        [float(x[name] or "nan") / 100 for x in lines if x["protocol"] == protocol]
+                    )
                     for name in names
                 }
                 for protocol in protocols
@@ -94,10 +96,6 @@ class Evaluation:
         if any(len(v) != len(queries) for table in found.values() for v in table.values()):
             raise SolarError(f"{path} is cut short: write it again.")
         return cls(queries, found)
-
-
-def _share(percent: str) -> float:
-    return float(percent) / 100 if percent else float("nan")
 
 
 def mean_name(measure: str) -> str:

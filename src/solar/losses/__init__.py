@@ -8,48 +8,23 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from solar.losses.average_precision import average_precision
-from solar.losses.classifier import (
-    MARGIN_LOSSES,
-    Classifier,
-    ClassLoss,
-    arcface,
-    cosface,
-    curricular,
-)
-from solar.losses.info_nce import info_nce
-from solar.losses.patch import PatchLoss, hardnet, sosnet
-from solar.losses.tuples import (
-    NEGATIVES,
-    contrastive,
-    nearest_negatives,
-    second_order,
-    second_order_of_views,
-    triplet,
-)
-
-__all__ = [
-    "LISTWISE_LOSSES",
-    "MARGIN_LOSSES",
-    "NEGATIVES",
-    "PATCH_LOSSES",
-    "TUPLE_LOSSES",
-    "ClassLoss",
-    "Classifier",
-    "PatchLoss",
-    "arcface",
-    "average_precision",
-    "contrastive",
-    "cosface",
-    "curricular",
-    "hardnet",
-    "info_nce",
-    "nearest_negatives",
-    "second_order",
-    "second_order_of_views",
-    "sosnet",
-    "triplet",
-]
+from solar.losses.average_precision import average_precision as average_precision
+from solar.losses.classifier import MARGIN_LOSSES as MARGIN_LOSSES
+from solar.losses.classifier import Classifier as Classifier
+from solar.losses.classifier import ClassLoss as ClassLoss
+from solar.losses.classifier import arcface as arcface
+from solar.losses.classifier import cosface as cosface
+from solar.losses.classifier import curricular as curricular
+from solar.losses.info_nce import info_nce as info_nce
+from solar.losses.patch import PatchLoss as PatchLoss
+from solar.losses.patch import hardnet as hardnet
+from solar.losses.patch import sosnet as sosnet
+from solar.losses.tuples import NEGATIVES as NEGATIVES
+from solar.losses.tuples import contrastive as contrastive
+from solar.losses.tuples import nearest_negatives as nearest_negatives
+from solar.losses.tuples import second_order as second_order
+from solar.losses.tuples import second_order_of_views as second_order_of_views
+from solar.losses.tuples import triplet as triplet
 
 # Losses by the names that recipes use (`loss.kind`). On tuples: anchor and positive (q, d),
 # negatives (q, n, d), `margin` and `reduction`.

@@ -14,7 +14,6 @@ def average_precision(
     *,
     bins: int = 20,
     lowest: float = -1.0,
-    ignored: Tensor | None = None,
 ) -> Tensor:
     """One minus the mean average precision, from histograms of the similarities.
 
@@ -34,25 +33,21 @@ def average_precision(
         bins: At least two.
         lowest: Similarity of the last bin; what is less similar falls into it and has no gradient.
             Revaud et al. use 0, twice as fine for the same number of bins.
-        ignored: (q, m) bool, rows to leave out of a query's ranking: itself, for example, or junk.
     """
-    for mask in [relevant] if ignored is None else [relevant, ignored]:
-        if mask.shape != (len(queries), len(database)) or mask.dtype != torch.bool:
-            raise SolarError(
-                f"The average-precision loss needs a boolean mask of {len(queries)} × "
-                f"{len(database)} pairs, but got {mask.dtype} of shape {tuple(mask.shape)}."
-            )
+    if relevant.shape != (len(queries), len(database)) or relevant.dtype != torch.bool:
+        raise SolarError(
+            f"The average-precision loss needs a boolean mask of {len(queries)} × "
+            f"{len(database)} pairs, but got {relevant.dtype} of shape {tuple(relevant.shape)}."
+        )
     if bins < 2:
         raise SolarError(f"The average-precision loss needs at least two bins, not {bins}.")
     if not -1 <= lowest < 1:
         raise SolarError(f"The lowest similarity must be from -1 to below 1, not {lowest:g}.")
     with torch.autocast(queries.device.type, enabled=False):
         similarity = full_precision(queries) @ full_precision(database).T
-        counted = torch.ones_like(similarity)
-        if ignored is not None:
-            counted = counted * ~ignored
+        ones = torch.ones_like(similarity)
         everything, right = (
-            _histogram(similarity, weight, bins, lowest) for weight in (counted, counted * relevant)
+            _histogram(similarity, weight, bins, lowest) for weight in (ones, ones * relevant)
         )
         found = right.cumsum(1)
         # Bins before the first photo hold nothing: 0 / 1 there instead of 0 / 0.

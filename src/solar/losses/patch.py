@@ -99,10 +99,7 @@ def hardnet(left: Tensor, right: Tensor, *, margin: float = 1.0) -> PatchLoss:
 
 
 def _neighbourhood(distance: Tensor, k: int) -> Tensor:
-    """Mask (n, n): one pair is among the k nearest of the other in any of the four matrices.
-
-    `distance` is (side, pair, side, pair), with pairs far from themselves.
-    """
+    """Mask (n, n): one pair is among the k nearest of the other on any (side, pair, side, pair)."""
     n = distance.shape[1]
     nearest = distance.transpose(0, 1).topk(k, largest=False).indices.view(n, -1)
     linked = torch.zeros(n, n, dtype=torch.bool, device=distance.device)

@@ -109,10 +109,7 @@ def contrastive(
 
 
 def nearest_negatives(anchors: Tensor, rows: Tensor, kin: Tensor, count: int = NEGATIVES) -> Tensor:
-    """The rows (n, d) nearest to each anchor (q, d), except those marked in `kin` (q, n).
-
-    Gives (q, count, d).
-    """
+    """The rows (n, d) nearest to each anchor (q, d), but those in `kin` (q, n): (q, count, d)."""
     with torch.no_grad():
         similarity = (anchors @ rows.T).masked_fill(kin, -torch.inf)
         nearest = similarity.topk(count, dim=1).indices

@@ -132,7 +132,7 @@ def _digest(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
 
 def fingerprint(model: Model) -> str:
     """A hash of settings and weights: two networks that share it give the same embeddings."""
-    digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True).encode())
+    digest = hashlib.sha256(architecture(model)["config"].encode())
     for name, tensor in sorted(model.state_dict().items()):
         if not name.endswith(COUNTER):
             digest.update(name.encode())

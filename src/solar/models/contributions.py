@@ -130,10 +130,7 @@ class _Sum:
         return _Sum(self.parts * factor, self.shift * factor)
 
     def through(self, layer: nn.Module, whole: Tensor) -> "_Sum":
-        """Whitened by a linear layer; every part takes a share of the bias, see the top.
-
-        `whole` (c,) is what the layer takes, of which this may be one scale's share.
-        """
+        """Whitened by a layer that takes `whole` (c,), of which this may be one scale's share."""
         assert isinstance(layer, nn.Linear)
         shares = self.parts @ whole / (whole @ whole)
         parts = F.linear(self.parts, layer.weight) + shares[..., None] * layer.bias

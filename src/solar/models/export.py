@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.files import replacing
-from solar.models.checkpoint import Model, fingerprint, load, save
+from solar.models.checkpoint import Model, architecture, fingerprint, load, save
 from solar.models.patch_net import PatchNet
 from solar.models.published import to_published
 from solar.models.retrieval_net import RetrievalNet
@@ -255,8 +255,7 @@ def _check_onnx(network: nn.Module, path: Path) -> None:
 
 
 def _facts(model: Model) -> dict[str, Any]:
-    settings = json.dumps(model.config.to_dict(), sort_keys=True)
-    return {"config": settings, "fingerprint": fingerprint(model)}
+    return {"config": architecture(model)["config"], "fingerprint": fingerprint(model)}
 
 
 @contextmanager

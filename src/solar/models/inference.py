@@ -38,6 +38,17 @@ def _is_here(device: torch.device) -> bool:
     return device.type == "cpu" or (device.type == "mps" and torch.backends.mps.is_available())
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one core inside the block."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def named(model: nn.Module) -> str:
     """The class of a network and the file that it was loaded from: how reprs begin."""
     source = getattr(model, "source", None)

@@ -103,11 +103,7 @@ class RetrievalNet(nn.Module):
         return self
 
     def forward(self, images: Tensor) -> Tensor:
-        """Describe normalised images at one scale.
-
-        Shape:
-            (b, 3, h, w) to (b, dim), unit norm.
-        """
+        """Describe normalised images at one scale: (b, 3, h, w) to (b, dim), unit norm."""
         return self.adapted(self.forward_scale(images))
 
     def forward_scale(self, images: Tensor) -> Tensor:
@@ -142,12 +138,9 @@ class RetrievalNet(nn.Module):
         *,
         forward: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Describe normalised images at several scales and average.
+        """The average over several scales: (b, 3, h, w), normalised, to (b, dim), unit norm.
 
         `forward` runs each scale in place of `forward_scale`: a faster copy, for example.
-
-        Shape:
-            (b, 3, h, w) to (b, dim), unit norm.
         """
         scales = self.config.scales if scales is None else scales
         run = forward or self.forward_scale

@@ -10,6 +10,7 @@ In turn: convolutions of ResNets; second-order attention (`solar.nn.soa` is the 
 also gives maps and can be exported); layers of backbones of `transformers`.
 """
 
+import copy
 from collections.abc import Sequence
 from math import pi
 from operator import attrgetter
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-from solar.nn.soa import SecondOrderAttention
+from solar.nn.soa import SecondOrderAttention, locations
 
 # Fastest first; torch skips those that cannot run.
 _CUDNN, _FLASH = SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION
@@ -56,11 +57,13 @@ class FusedConv(nn.Module):
     bias: Tensor | None
     padding: tuple[int, ...]
 
-    def __init__(
-        self, conv: nn.Conv2d, norm: nn.BatchNorm2d | None = None, *, relu: bool = False
-    ) -> None:
+    def __init__(self, conv: nn.Conv2d, norm: Any = None, *, relu: bool = False) -> None:
         super().__init__()
-        self.weight, self.bias = _copied(conv) if norm is None else _folded(conv, norm)
+        own: Any = copy.deepcopy(conv)
+        self.weight, self.bias = own.weight, own.bias
+        if norm is not None:
+            scale_shift = norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias
+            self.weight, self.bias = fuse_conv_bn_weights(own.weight, own.bias, *scale_shift)
         self.stride, self.relu = conv.stride, relu
         assert not isinstance(conv.padding, str)
         self.padding = conv.padding
@@ -119,21 +122,8 @@ def folded(head: nn.Sequential, *, relu: bool = False) -> FusedConv:
     return FusedConv(layers[0], layers[1], relu=relu)
 
 
-def _copied(conv: nn.Conv2d) -> tuple[nn.Parameter, nn.Parameter | None]:
-    bias = None if conv.bias is None else nn.Parameter(conv.bias.detach().clone())
-    return nn.Parameter(conv.weight.detach().clone()), bias
-
-
-def _folded(conv: nn.Conv2d, norm: Any) -> tuple[nn.Parameter, nn.Parameter]:
-    statistics = norm.running_mean, norm.running_var, norm.eps
-    return fuse_conv_bn_weights(conv.weight, conv.bias, *statistics, norm.weight, norm.bias)
-
-
 def move_bias(source: FusedConv, target: FusedConv, through: Tensor | None = None) -> None:
-    """Move the bias of `source` to `target`, which is linear in its output.
-
-    `through` is the matrix (out, in) that the bias passes on its way; None for a plain sum.
-    """
+    """Move the bias of `source` to `target`, by the matrix (out, in) that it passes on its way."""
     assert source.bias is not None
     assert target.bias is not None
     bias = source.bias if through is None else through @ source.bias
@@ -192,12 +182,12 @@ class FusedAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, c, h, w) to the same; `x` is overwritten."""
         b, c, h, w = x.shape
-        q, k = _locations(self.query_key(x)).tensor_split(2, dim=2)
-        attended = attend(q, k, _locations(self.value(x)))
+        q, k = locations(self.query_key(x)).tensor_split(2, dim=2)
+        attended = attend(q, k, locations(self.value(x)))
         if self.output.relu:  # sum and ReLU happen inside the convolution
             out: Tensor = self.output(attended.view(b, h, w, self.mid).permute(0, 3, 1, 2), x)
             return out
-        rows = _locations(x).view(-1, c)  # the sum happens inside the matrix product, in place
+        rows = locations(x).view(-1, c)  # the sum happens inside the matrix product, in place
         rows.addmm_(attended.reshape(-1, self.mid), self.output.weight.flatten(1).T)
         assert self.output.bias is not None
         rows.add_(self.output.bias)
@@ -232,11 +222,6 @@ def _folded_weights(head: Any) -> tuple[Tensor, Tensor]:
     return conv.weight.flatten(1) * factor[:, None], bias
 
 
-def _locations(x: Tensor) -> Tensor:
-    """A channels-last (b, c, h, w) as (b, h·w, c), without a copy."""
-    return x.permute(0, 2, 3, 1).flatten(1, 2)
-
-
 # Layers of backbones of `transformers`, recognised by the names of their parts
 
 
@@ -257,8 +242,10 @@ def fuse_layers(body: nn.Module) -> None:
             if type(child).__name__ == "DINOv3ViTRopePositionEmbedding":
                 setattr(module, name, PatchAngles(child))
         for linear, activation, last in _PERCEPTRONS:
-            if _has(module, (linear, activation, last)) and not hasattr(module, "gate_proj"):
-                _fuse_gelu(module, linear, activation)
+            known = _has(module, (linear, activation, last)) and not hasattr(module, "gate_proj")
+            if known and _is_gelu(getattr(module, activation)):
+                setattr(module, linear, FlatLinear(getattr(module, linear), gelu=True))
+                setattr(module, activation, nn.Identity())
         _fold_scales(module)
 
 
@@ -375,12 +362,6 @@ class FusedConvNeXt(nn.Module):
             rows.mul_(1 + self.response * (energy / (energy.mean(-1, keepdim=True) + 1e-6)))
         out: Tensor = self.second(rows)
         return x + out.permute(0, 3, 1, 2)
-
-
-def _fuse_gelu(perceptron: nn.Module, linear: str, activation: str) -> None:
-    if _is_gelu(getattr(perceptron, activation)):
-        setattr(perceptron, linear, FlatLinear(getattr(perceptron, linear), gelu=True))
-        setattr(perceptron, activation, nn.Identity())
 
 
 def _fold_scales(layer: Any) -> None:

@@ -38,7 +38,10 @@ class L2Net(Backbone):
         layers: Sequence[tuple[int, int]] = PUBLISHED_LAYERS,
     ) -> None:
         check_layers(layers)
-        super().__init__(attention, places=_strides(layers))
+        strides = enumerate(accumulate((stride for _, stride in layers), mul), 1)
+        super().__init__(
+            attention, {layer: stride for layer, stride in strides if layer >= _FIRST_ATTENTION}
+        )
         self.dropout_place = dropout_place
         self.standardise = nn.InstanceNorm2d(1)
         inputs = 1
@@ -85,11 +88,6 @@ def check_layers(layers: Sequence[tuple[int, int]]) -> None:
             "A patch network has six layers (channels, stride), two of them with stride 2 and none "
             f"with more than {_MOST_CHANNELS} channels, not {list(layers)}."
         )
-
-
-def _strides(layers: Sequence[tuple[int, int]]) -> dict[int, int]:
-    found = accumulate((stride for _, stride in layers), mul)
-    return {layer: stride for layer, stride in enumerate(found, 1) if layer >= _FIRST_ATTENTION}
 
 
 def unit(x: Tensor) -> Tensor:

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from solar.nn.local_pooling import Delf, Delg, How, LocalPooling
 
+EPS = 1e-6
+"""Floor under every activation, whose power has no gradient for p at zero; added to norms."""
+
 
 class DAME(nn.Module):
     """Generalised mean with an exponent between 1 and 5, by how much each channel varies.
@@ -17,12 +20,11 @@ class DAME(nn.Module):
     p = 1 + 4·sigmoid(w·v + b). It starts at 0, which is GeM with p = 3.
     """
 
-    def __init__(self, channels: int, eps: float = 1e-6) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
         self.fc = nn.Linear(channels, 1)
         nn.init.zeros_(self.fc.weight)
         nn.init.zeros_(self.fc.bias)
-        self.eps = eps
 
     def exponents(self, x: Tensor) -> Tensor:
         """The exponent of each image: (b, c, h, w) to (b,) in float32."""
@@ -38,12 +40,12 @@ class DAME(nn.Module):
         """Shape: (b, c, h, w) of any precision to (b, c) in float32."""
         p = self.exponents(x)
         with torch.autocast(x.device.type, enabled=False):
-            powers = x.float().clamp(min=self.eps).pow(p[:, None, None, None])
+            powers = x.float().clamp(min=EPS).pow(p[:, None, None, None])
             return powers.mean(dim=(2, 3)).pow(1 / p[:, None])
 
     def split(self, x: Tensor) -> Tensor:
         """See `GeM.split`."""
-        powers = x.float().clamp(min=self.eps).pow(self.exponents(x)[:, None, None, None])
+        powers = x.float().clamp(min=EPS).pow(self.exponents(x)[:, None, None, None])
         return _split(powers, self.forward(x))
 
 
@@ -58,19 +60,13 @@ class GeM(nn.Module):
     Args:
         p: Where the exponent starts.
         channels: For one exponent per channel ("GeMmp"); None shares one among all.
-        eps: Floor under every activation: a power of zero has no gradient for p.
         learned: Off: p stays as it is, but is saved with the network all the same.
     """
 
     p: Tensor
 
     def __init__(
-        self,
-        p: float = 3.0,
-        channels: int | None = None,
-        eps: float = 1e-6,
-        *,
-        learned: bool = True,
+        self, p: float = 3.0, channels: int | None = None, *, learned: bool = True
     ) -> None:
         super().__init__()
         start = torch.full((channels or 1,), float(p))
@@ -78,18 +74,17 @@ class GeM(nn.Module):
             self.p = nn.Parameter(start)
         else:
             self.register_buffer("p", start)
-        self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, c, h, w) of any precision to (b, c) in float32."""
         with torch.autocast(x.device.type, enabled=False):
             p = self.p.float()[:, None, None]
-            powers = x.float().clamp(min=self.eps).pow(p)
+            powers = x.float().clamp(min=EPS).pow(p)
             return powers.mean(dim=(2, 3)).pow(1 / p[..., 0, 0])  # paper, equation 1
 
     def split(self, x: Tensor) -> Tensor:
         """The contribution of each location to the mean, (b, c, h, w)."""
-        powers = x.float().clamp(min=self.eps).pow(self.p.float()[:, None, None])
+        powers = x.float().clamp(min=EPS).pow(self.p.float()[:, None, None])
         return _split(powers, self.forward(x))
 
 
@@ -98,15 +93,15 @@ def _split(powers: Tensor, pooled: Tensor) -> Tensor:
     return pooled[:, :, None, None] * (powers / powers.sum(dim=(2, 3), keepdim=True))
 
 
-def l2_normalize(x: Tensor, eps: float = 1e-6, dim: int = 1) -> Tensor:
-    """Divide by the L2 norm along `dim` plus `eps`; half-precision input comes out in float32.
+def l2_normalize(x: Tensor, dim: int = 1) -> Tensor:
+    """Divide by the L2 norm along `dim` plus `EPS`; half-precision input comes out in float32.
 
     The published networks *add* the epsilon to the norm, where `torch.nn.functional.normalize`
     takes the larger of the two: a unit vector comes out a millionth shorter than one.
     """
     x = x.float() if x.dtype.itemsize < 4 else x
     norm: Tensor = torch.linalg.vector_norm(x, dim=dim, keepdim=True)
-    return x / (norm + eps)
+    return x / (norm + EPS)
 
 
 class MAC(nn.Module):
@@ -137,36 +132,32 @@ class SPoC(nn.Module):
 class CroW(nn.Module):
     """Cross-dimensional weighting: busy locations and rarely active channels count more.
 
-    A location weighs by its total activation, normalised over the map (`power` a, then the root
-    b); a channel weighs by the logarithm of how rarely it fires.
+    A location weighs by the root of its total activation, normalised over the map; a channel
+    weighs by the logarithm of how rarely it fires.
     """
-
-    def __init__(self, power: float = 2.0, root: float = 2.0, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.power, self.root, self.eps = power, root, eps
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, c, h, w) to (b, c)."""
         x = x.float().clamp(min=0)
         energy = x.sum(dim=1, keepdim=True)
-        total = energy.pow(self.power).sum(dim=(2, 3), keepdim=True).pow(1 / self.power)
-        spatial = (energy / (total + self.eps)).pow(1 / self.root)
+        total = energy.square().sum(dim=(2, 3), keepdim=True).sqrt()
+        spatial = (energy / (total + EPS)).sqrt()
         firing = (x > 0).float().mean(dim=(2, 3))
-        rarity = torch.log((self.eps + firing.sum(1, keepdim=True)) / (self.eps + firing))
+        rarity = torch.log((EPS + firing.sum(1, keepdim=True)) / (EPS + firing))
         return (x * spatial).sum(dim=(2, 3)) * rarity
 
 
 class Regional(nn.Module):
     """Any pooling applied to R-MAC's regions, each normalised, optionally whitened, and summed."""
 
-    def __init__(self, pool: nn.Module, whiten: nn.Linear | None = None, levels: int = 3) -> None:
+    def __init__(self, pool: nn.Module, whiten: nn.Linear | None = None) -> None:
         super().__init__()
-        self.pool, self.whiten, self.levels = pool, whiten, levels
+        self.pool, self.whiten = pool, whiten
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, c, h, w) to (b, c), not normalised again."""
         h, w = x.shape[2:]
-        boxes = [(0, 0, h, w), *square_regions(h, w, self.levels)]
+        boxes = [(0, 0, h, w), *square_regions(h, w)]
         vectors = [self.pool(x[:, :, top:bottom, left:right]) for top, left, bottom, right in boxes]
         regions = l2_normalize(torch.stack(vectors, dim=1), dim=2)
         if self.whiten is not None:
@@ -177,21 +168,19 @@ class Regional(nn.Module):
 class RMAC(Regional):
     """Sum of the L2-normalised maxima of the whole map and of square regions at several scales."""
 
-    def __init__(self, levels: int = 3) -> None:
-        super().__init__(MAC(), levels=levels)
+    def __init__(self) -> None:
+        super().__init__(MAC())
 
 
-def square_regions(
-    height: int, width: int, levels: int = 3, overlap: float = 0.4
-) -> Iterator[tuple[int, int, int, int]]:
+def square_regions(height: int, width: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield R-MAC's grid of squares as (top, left, bottom, right).
 
-    Level l has squares of side ⌊2·short / (l + 1)⌋, l along the short side and as many more along
-    the long side as bring neighbours of the first level closest to the wanted overlap.
+    Level l of three has squares of side ⌊2·short / (l + 1)⌋, l along the short side and as many
+    more along the long side as bring neighbours of the first level closest to an overlap of 0.4.
     """
     short, long = min(height, width), max(height, width)
-    extra = 0 if height == width else _closest_overlap(short, long, overlap) - 1
-    for level in range(1, levels + 1):
+    extra = 0 if height == width else _closest_overlap(short, long) - 1
+    for level in (1, 2, 3):
         side = floor(2 * short / (level + 1))
         if side == 0:
             continue
@@ -204,10 +193,10 @@ def square_regions(
 # whole numbers round another way for one map shape in a hundred, and other squares come out.
 
 
-def _closest_overlap(short: int, long: int, overlap: float) -> int:
+def _closest_overlap(short: int, long: int) -> int:
     steps = np.float32(long - short) * (1 / np.arange(1, 7, dtype=np.float32))
     area = np.float32(short**2)
-    errors = np.abs((area - np.float32(short) * steps) / area - np.float32(overlap))
+    errors = np.abs((area - np.float32(short) * steps) / area - np.float32(0.4))
     return int(errors.argmin()) + 2
 
 

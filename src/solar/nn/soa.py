@@ -15,7 +15,8 @@ _BLOCK = 1 << 22  # entries of an attention map held at a time
 class AttentionFactors(NamedTuple):
     """An attention map over n locations as 2·n·mid numbers in place of n·n.
 
-    Both are (b, n, mid); the queries are multiplied by the scale of the map.
+    Both are (b, n, mid); the queries are multiplied by the scale of the map, which is the softmax
+    of each row of their product (paper, equation 2).
     """
 
     queries: Tensor
@@ -65,23 +66,15 @@ class SecondOrderAttention(nn.Module):
     def forward_with_factors(
         self, x: Tensor, *, picture_scale: bool = False
     ) -> tuple[Tensor, AttentionFactors]:
-        """As `forward_with_map`, but in linear memory, with the factors of that map."""
+        """Re-weight a feature map and return the attention map, as factors.
+
+        Row i of the map says how much location i attends to each location; rows sum to one.
+        `picture_scale` takes the flatter scale of the paper's pictures, `mid ** -3/4`, which is
+        never right for descriptors.
+        """
         scale = self._scale(picture_scale)
         out, q, k = self._linear_memory(x, scale)
         return out, AttentionFactors(scale * q, k)
-
-    def forward_with_map(self, x: Tensor, *, picture_scale: bool = False) -> tuple[Tensor, Tensor]:
-        """Re-weight a feature map and return the attention map, which is held in memory whole.
-
-        The map is (b, h·w, h·w): row i says how much location i attends to each location; rows sum
-        to one. `picture_scale` takes the flatter scale of the paper's pictures, `mid ** -3/4`,
-        which is never right for descriptors.
-        """
-        own = self._own(x)
-        q, k, v = (_locations(head(own)) for head in (self.query, self.key, self.value))
-        alpha = self._scale(picture_scale)
-        z = torch.softmax(alpha * (q @ k.transpose(1, 2)), dim=-1)  # paper, equation 2
-        return self._residual(x, z @ v), z
 
     def trace(self, x: Tensor, ran: tuple[Tensor, AttentionFactors], parts: Tensor) -> Tensor:
         """Contributions of the output's locations as contributions of the input's.
@@ -96,7 +89,7 @@ class SecondOrderAttention(nn.Module):
         out, (queries, keys) = ran
         some = out.abs() > _TINY
         ratio = torch.where(some, parts / torch.where(some, out, 1), 0)
-        rows = _locations(ratio)
+        rows = locations(ratio)
         gathered = torch.zeros_like(rows)
         step = max(1, _BLOCK // rows.shape[1])
         for start in range(0, rows.shape[1], step):
@@ -113,25 +106,19 @@ class SecondOrderAttention(nn.Module):
 
     def _linear_memory(self, x: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
         """The re-weighted map, its queries and its keys."""
+        b, channels, h, w = x.shape
+        own = x if channels == self.channels else x[:, : self.channels]
         # Without contiguous rows torch falls back to a kernel that holds the whole map.
-        heads, own = (self.query, self.key, self.value), self._own(x)
-        q, k, v = (_locations(head(own)).contiguous() for head in heads)
+        heads = (self.query, self.key, self.value)
+        q, k, v = (locations(head(own)).contiguous() for head in heads)
         query, key, value = (part[:, None] for part in (q, k, v))  # one head of `mid` channels
         attended = F.scaled_dot_product_attention(query, key, value, scale=scale)[:, 0]
-        return self._residual(x, attended), q, k
-
-    def _residual(self, x: Tensor, attended: Tensor) -> Tensor:
-        b, _, h, w = x.shape
-        attended = attended.transpose(1, 2).reshape(b, self.mid, h, w)
-        gathered = self.output(attended)
-        if x.shape[1] > self.channels:
-            gathered = F.pad(gathered, (0, 0, 0, 0, 0, x.shape[1] - self.channels))
-        out: Tensor = x + gathered  # paper, equation 3
-        return out
-
-    def _own(self, x: Tensor) -> Tensor:
-        return x if x.shape[1] == self.channels else x[:, : self.channels]
+        gathered = self.output(attended.transpose(1, 2).reshape(b, self.mid, h, w))
+        if channels > self.channels:
+            gathered = F.pad(gathered, (0, 0, 0, 0, 0, channels - self.channels))
+        return x + gathered, q, k  # paper, equation 3
 
 
-def _locations(x: Tensor) -> Tensor:
+def locations(x: Tensor) -> Tensor:
+    """A map (b, c, h, w) as rows (b, h·w, c); if it is channels-last, without a copy."""
     return x.flatten(2).transpose(1, 2)

@@ -170,10 +170,7 @@ def _filled(table: tables.PaperTable, measured: Mapping[str, Results]) -> Found:
 
 
 def _patch_trainings(job: Job) -> dict[str, dict[str, list[Training]]]:
-    """Recipe to the scene that is trained on to the trainings of all seeds.
-
-    Validation, which chooses the best state, is on the two other scenes, as published.
-    """
+    """Recipe to scene to the trainings of all seeds, validated on the other scenes as published."""
     rows, patches = job.wanted.rows, job.root / "phototour"
     known = [m for m in UBC.methods if m.recipe]
     for asked in rows:

@@ -25,7 +25,7 @@ from solar.errors import SolarError
 from solar.evaluation.table_text import Table
 from solar.files import make_folder, replacing
 from solar.models import zoo
-from solar.models.inference import checked_device
+from solar.models.inference import checked_device, one_thread
 from solar.training import train
 from solar.training.patches.recipe import PatchRecipe
 from solar.training.recipe import build, read_settings
@@ -203,14 +203,11 @@ def operations_per_second(device: str | None) -> float:
     batch, clock = (32, perf_counter) if on_gpu else (1, thread_time)
     pixels = torch.zeros((batch, *_TIMED, 3), dtype=torch.uint8)
     times = []
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         for _ in range(4):  # a GPU records its third run
             start = clock()
             describe(pixels).cpu()
             times.append(clock() - start)
-    finally:
-        torch.set_num_threads(threads)
     return batch * (1 if on_gpu else threads) * _of_photo("resnet18", "", *_TIMED) / min(times)
 
 

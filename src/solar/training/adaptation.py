@@ -8,7 +8,6 @@ helps with places it has not seen (`benchmarks/adapt.py`, docs/own-training.md).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -29,6 +28,7 @@ from solar.index.photo_index import PhotoIndex
 from solar.losses import cosface
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
 from solar.models.hub.repository import refuse_unfetched
+from solar.models.inference import one_thread
 from solar.nn import within_whitening
 from solar.storage.types import DescriptorSpec
 
@@ -193,21 +193,11 @@ def trained_layer(
     x = torch.from_numpy(vectors)
     labels = torch.from_numpy(np.unique(places, return_inverse=True)[1])
     chance = torch.Generator().manual_seed(settings.seed)
-    with _one_thread():
+    # Several cores gain nothing here, and took nine times as long on a busy CPU.
+    with one_thread():
         layer, classes = _start(x, labels, settings, chance)
         fit(layer, classes, _batches(x, labels, settings, chance), settings)
     return layer.requires_grad_(False)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute on one core: several gain nothing here, and took nine times as long on a busy CPU."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def fit(
@@ -302,7 +292,9 @@ def _held_out(
     count = min(settings.folds, len(np.unique(places)) // 2)
     before, after = [], []
     advance = counted(progress, "Measuring on held-out places", count)
-    for left_out in _folds(places, count, settings.seed):
+    order = np.random.default_rng(settings.seed).permutation(np.unique(places))
+    for fold in range(count):
+        left_out = np.isin(places, order[fold::count])
         layer = trained_layer(vectors[~left_out], places[~left_out], settings)
         queries = vectors[left_out]
         before.append(_precision(queries, places[left_out]))
@@ -310,15 +302,6 @@ def _held_out(
         after.append(_precision(adapted, places[left_out]))
         advance(1)
     return np.concatenate(before), np.concatenate(after)
-
-
-def _folds(
-    places: PlaceNames, count: int, seed: int
-) -> Iterator[np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Masks of the rows to hold out: each place once, equally many per fold."""
-    order = np.random.default_rng(seed).permutation(np.unique(places))
-    for fold in range(count):
-        yield np.isin(places, order[fold::count])
 
 
 def _precision(vectors: AnyFloats, places: PlaceNames) -> Doubles:

@@ -16,6 +16,7 @@ from solar.errors import SolarError
 from solar.training.recipe import check_range
 
 _DRAWS = 29  # random numbers per photo, one for each `next(chance)` below
+_BLUR, _ERASED = 2.0, 0.25  # the largest: pixels of a Gaussian, share of the area
 _LUMA = (0.299, 0.587, 0.114)
 # Rows of YCbCr without its offsets, as JPEG has it.
 _YCC = (_LUMA, (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
@@ -48,11 +49,9 @@ class Augmentation:
         gamma: 0.5 draws exponents from 1 / 1.5 to 1.5.
         grey: Probability of greyscale.
         blur: Probability of a Gaussian blur.
-        blur_sigma: Largest blur, in pixels.
         noise: Largest standard deviation of added noise, white being 1.
         blocks: Probability of strong JPEG compression.
         erase: Probability of a rectangle of one colour.
-        erase_area: Its largest share of the area.
     """
 
     crop: float = 0.0
@@ -65,15 +64,13 @@ class Augmentation:
     gamma: float = 0.0
     grey: float = 0.0
     blur: float = 0.0
-    blur_sigma: float = 2.0
     noise: float = 0.0
     blocks: float = 0.0
     erase: float = 0.0
-    erase_area: float = 0.25
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            unbounded = name in ("stretch", "rotate", "hue", "gamma", "blur_sigma")
+            unbounded = name in ("stretch", "rotate", "hue", "gamma")
             check_range(f"The augmentation {name}", value, 0, math.inf if unbounded else 1)
             if value == 1 and name in ("crop", "homography"):
                 raise SolarError(f"The augmentation {name} must be below 1.")
@@ -222,10 +219,10 @@ def _chosen(chance: Iterator[Tensor], probability: float) -> Tensor:
 
 def _blurred(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tensor:
     chosen = _chosen(chance, settings.blur)
-    sigma = _between(chance, 0.1, max(settings.blur_sigma, 0.1))[chosen]
+    sigma = _between(chance, 0.1, _BLUR)[chosen]
     if not len(chosen):
         return x
-    reach = min(math.ceil(2.5 * settings.blur_sigma), min(x.shape[-2:]) - 1)
+    reach = min(math.ceil(2.5 * _BLUR), min(x.shape[-2:]) - 1)
     steps = torch.arange(-reach, reach + 1, device=sigma.device)
     kernel = _sent(torch.softmax(-0.5 * (steps / sigma[:, None]) ** 2, dim=1), x.device)
     chosen = _sent(chosen, x.device)
@@ -287,7 +284,7 @@ def jpeg_like(images: Tensor, coarseness: Tensor) -> Tensor:
 
 def _erased(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tensor:
     happens = next(chance) < settings.erase
-    area = _between(chance, 0.02, max(settings.erase_area, 0.02))
+    area = _between(chance, 0.02, _ERASED)
     aspect = _factor(chance, 1.0)
     tall, wide = (area * aspect).sqrt().clamp(max=1), (area / aspect).sqrt().clamp(max=1)
     top, left = next(chance) * (1 - tall), next(chance) * (1 - wide)

@@ -91,10 +91,7 @@ def gather(x: Tensor) -> Tensor:
 
 
 def share(x: Tensor) -> Tensor:
-    """A copy of rank 0's tensor in every process, without gradient.
-
-    Elsewhere `x` is any tensor of the same shape, type and kind of device.
-    """
+    """A copy of rank 0's tensor, without gradient; elsewhere `x` has its shape, type and device."""
     x = x.detach().clone(memory_format=torch.contiguous_format)
     if _together():
         dist.broadcast(x, src=0)

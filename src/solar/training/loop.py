@@ -21,7 +21,7 @@ from solar.models.inference import best_device
 from solar.training import distributed
 from solar.training.objective import CollapseMonitor, Terms
 from solar.training.progress import Bar, Meter
-from solar.training.run import Run, State, capture_random, restore_random, seed_everything
+from solar.training.run import Run, State, capture_random, restore_random
 from solar.training.shared_recipe import Recipe
 
 R = TypeVar("R", bound=Recipe)
@@ -144,7 +144,7 @@ class Trainer(ABC, Generic[R, B]):
         self.figures: dict[str, float] = {}
         self.best_figures: dict[str, float] = {}
         self.meter = Meter()
-        seed_everything(recipe.seed)
+        torch.manual_seed(recipe.seed)
         self.prepare()
         self.net.to(self.device)
         self.optimiser = recipe.optimiser.build(self.parameter_groups(), self.device)

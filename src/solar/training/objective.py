@@ -52,7 +52,6 @@ class RetrievalLoss:
         second_order: Weight of the second-order similarity loss, the paper's lambda.
         reduction: "paper" divides by triplets, "per_query" by queries as the published code does,
             "sum" (contrastive only) by nothing.
-        bins: Of the average precision's histogram.
         options: Further settings of a loss, by the names of its parameters.
     """
 
@@ -60,7 +59,6 @@ class RetrievalLoss:
     margin: float | None = None
     second_order: float = 0.0
     reduction: Literal["paper", "per_query", "sum"] = "per_query"
-    bins: int = 20
     options: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

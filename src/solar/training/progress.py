@@ -13,12 +13,6 @@ _PAUSE = 30.0
 """Seconds between lines without a terminal."""
 
 
-def warn(sentence: str) -> None:
-    """Print a warning to standard error, in rank 0 only."""
-    if os.environ.get("RANK", "0") == "0":
-        sys.stderr.write(f"Warning: {sentence}\n")
-
-
 class Bar:
     """Steps and time left on standard error: a bar, or lines without a terminal.
 
@@ -69,11 +63,11 @@ class Bar:
             sys.stderr.write(f"{sentence}\n")
 
     def warn(self, sentence: str) -> None:
-        """Print a warning above the bar, if any."""
+        """Print a warning above the bar, if any, else to standard error by rank 0 only."""
         if self._bar is not None:
             self._bar.console.print(f"Warning: {sentence}", style="yellow", markup=False)
-        else:
-            warn(sentence)
+        elif os.environ.get("RANK", "0") == "0":
+            sys.stderr.write(f"Warning: {sentence}\n")
 
 
 class Meter:

@@ -49,7 +49,7 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
     Args:
         cls: A dataclass of plain values, tuples, dicts or further dataclasses. It needs no `task`
             field. A string is accepted for a list of strings.
-        settings: From `read_settings` or `to_dict`.
+        settings: From `read_settings`.
         where: Name of the settings in errors.
     """
     given, known = dict(settings), _allowed(cls)
@@ -58,7 +58,10 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
     for key in _keys(given, cls):
         if key not in known:
             raise SolarError(f"{where}: there is no setting {key!r}{_nearest(key, known)}.")
-    built: R = _value(cls, given, where, "")
+    try:
+        built: R = _value(cls, given, "")
+    except SolarError as error:
+        raise SolarError(f"{where}: {error}") from error
     return built
 
 
@@ -71,14 +74,14 @@ def check_range(name: str, value: float | None, low: float, high: float = inf) -
 
 def write_recipe(recipe: Any, path: str | Path) -> None:
     """Write every setting of a recipe as YAML, atomically."""
-    text = _yaml().safe_dump(to_dict(recipe), sort_keys=False, allow_unicode=True)
+    text = _yaml().safe_dump(dataclasses.asdict(recipe), sort_keys=False, allow_unicode=True)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Dotted names of settings that differ between two recipes, as nested dicts."""
-    left, right = dict(_leaves(one)), dict(_leaves(other))
+def differences(one: Any, other: Any) -> list[str]:
+    """Dotted names of settings that differ between two recipes."""
+    left, right = (dict(_leaves(dataclasses.asdict(recipe))) for recipe in (one, other))
     return sorted(key for key in {*left, *right} if left.get(key) != right.get(key))
 
 
@@ -201,36 +204,33 @@ def _nearest(key: str, allowed: Sequence[str]) -> str:
     return f"; the nearest is {found[0]!r}" if found else ""
 
 
-def _value(kind: Any, value: Any, where: str, key: str) -> Any:
+def _value(kind: Any, value: Any, key: str) -> Any:
     """The value converted to the annotated kind; a SolarError if it does not fit."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
     if origin in (Union, types.UnionType):
-        return _one_of(inner, value, where, key)
+        return _one_of(inner, value, key)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return _dataclass(kind, value, where, key)
+        return _dataclass(kind, value, key)
     if origin is Literal:
         if value in inner and type(value) in {type(choice) for choice in inner}:
             return value
-        raise _wrong(where, key, value, "one of " + ", ".join(str(choice) for choice in inner))
+        raise _wrong(key, value, "one of " + ", ".join(str(choice) for choice in inner))
     if origin is tuple:
-        return _tuple(inner, value, where, key)
+        return _tuple(inner, value, key)
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
-            raise _wrong(where, key, value, "key: value pairs")
-        return {
-            _value(inner[0], k, where, key): _value(inner[1], v, where, key)
-            for k, v in value.items()
-        }
-    return _scalar(kind, value, where, key)
+            raise _wrong(key, value, "key: value pairs")
+        return {_value(inner[0], k, key): _value(inner[1], v, key) for k, v in value.items()}
+    return _scalar(kind, value, key)
 
 
-def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
+def _dataclass(kind: Any, value: Any, key: str) -> Any:
     if value is None:
         value = {}
     if not isinstance(value, Mapping):
-        raise _wrong(where, key, value, "key: value pairs")
+        raise _wrong(key, value, "key: value pairs")
     hints = get_type_hints(kind)
     prefix = f"{key}." if key else ""
     defaults = {}
@@ -238,29 +238,26 @@ def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
         defaults[field.name] = field.default_factory
         needed = field.default is field.default_factory is dataclasses.MISSING
         if needed and field.name not in value:
-            raise SolarError(f"{where}: the setting {prefix}{field.name} is missing.")
+            raise SolarError(f"the setting {prefix}{field.name} is missing.")
     settings = {
-        name: _value(hints[name], _over(defaults[name], item), where, f"{prefix}{name}")
+        name: _value(hints[name], _over(defaults[name], item), f"{prefix}{name}")
         for name, item in value.items()
     }
-    try:
-        return kind(**settings)
-    except SolarError as error:
-        raise SolarError(f"{where}: {error}") from error
+    return kind(**settings)
 
 
-def _tuple(kinds: Sequence[Any], value: Any, where: str, key: str) -> tuple[Any, ...]:
+def _tuple(kinds: Sequence[Any], value: Any, key: str) -> tuple[Any, ...]:
     if kinds == (str, ...) and isinstance(value, str):
         value = [value]  # data.source=photos
     if value is None:
         value = []
     if not isinstance(value, list | tuple):
-        raise _wrong(where, key, value, "a list")
+        raise _wrong(key, value, "a list")
     if kinds[-1] is Ellipsis:
         kinds = [kinds[0]] * len(value)
     if len(value) != len(kinds):
-        raise _wrong(where, key, value, f"a list of {len(kinds)}")
-    return tuple(_value(kind, item, where, key) for kind, item in zip(kinds, value, strict=True))
+        raise _wrong(key, value, f"a list of {len(kinds)}")
+    return tuple(_value(kind, item, key) for kind, item in zip(kinds, value, strict=True))
 
 
 def _over(make_default: Any, value: Any) -> Any:
@@ -268,10 +265,10 @@ def _over(make_default: Any, value: Any) -> Any:
     default = None if make_default is dataclasses.MISSING else make_default()
     if not dataclasses.is_dataclass(default) or not (value is None or isinstance(value, Mapping)):
         return value
-    return _merged(to_dict(default), value or {})
+    return _merged(dataclasses.asdict(default), value or {})  # type: ignore[arg-type]
 
 
-def _one_of(kinds: Sequence[Any], value: Any, where: str, key: str) -> Any:
+def _one_of(kinds: Sequence[Any], value: Any, key: str) -> Any:
     if value is None and type(None) in kinds:
         return None
     wrong = []
@@ -279,18 +276,18 @@ def _one_of(kinds: Sequence[Any], value: Any, where: str, key: str) -> Any:
         if kind is type(None):
             continue
         try:
-            return _value(kind, value, where, key)
+            return _value(kind, value, key)
         except SolarError as error:
             wrong.append(error)
     raise wrong[0]
 
 
-def _scalar(kind: Any, value: Any, where: str, key: str) -> Any:
+def _scalar(kind: Any, value: Any, key: str) -> Any:
     if kind is float and isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             return float(value)  # YAML 1.1 takes 1e-6 for a string
         except ValueError:
-            raise _wrong(where, key, value, "a number") from None
+            raise _wrong(key, value, "a number") from None
     if kind is int and isinstance(value, str) and value.lstrip("-").isdecimal():
         return int(value)  # keys of a dict from JSON
     if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
@@ -299,24 +296,11 @@ def _scalar(kind: Any, value: Any, where: str, key: str) -> Any:
     if isinstance(kind, type) and isinstance(value, kind) and not truth:
         return value
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    raise _wrong(where, key, value, names.get(kind, getattr(kind, "__name__", str(kind))))
+    raise _wrong(key, value, names.get(kind, getattr(kind, "__name__", str(kind))))
 
 
-def _wrong(where: str, key: str, value: Any, expected: str) -> SolarError:
-    return SolarError(f"{where}: {key} must be {expected}, not {value!r}.")
-
-
-# Back to plain values.
-
-
-def to_dict(recipe: Any) -> Any:
-    """Nested dicts with every setting of a recipe, defaults included."""
-    if dataclasses.is_dataclass(recipe) and not isinstance(recipe, type):
-        names = [field.name for field in dataclasses.fields(recipe)]
-        return {name: to_dict(getattr(recipe, name)) for name in names}
-    if isinstance(recipe, Mapping):
-        return {key: to_dict(item) for key, item in recipe.items()}
-    return [to_dict(item) for item in recipe] if isinstance(recipe, list | tuple) else recipe
+def _wrong(key: str, value: Any, expected: str) -> SolarError:
+    return SolarError(f"{key} must be {expected}, not {value!r}.")
 
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

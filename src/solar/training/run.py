@@ -14,7 +14,6 @@ tensorboard/        the same figures, if TensorBoard is installed
 import json
 import os
 import platform
-import random
 import shutil
 import sys
 from collections.abc import Collection
@@ -31,7 +30,7 @@ from solar import __version__
 from solar.errors import SolarError
 from solar.files import LOCK, locked, make_folder, replacing, sweep
 from solar.training.distributed import started_processes
-from solar.training.recipe import differences, read_recipe, to_dict, write_recipe
+from solar.training.recipe import differences, read_recipe, write_recipe
 
 State = dict[str, Any]
 
@@ -136,7 +135,10 @@ class Run:
         for folder in (self.folder, self.folder / "checkpoints", self.folder / "pictures"):
             sweep(folder)  # temporary files of killed runs
         write_recipe(self.recipe, self.folder / "recipe.yaml")
-        self._add_environment()
+        known = self.folder / "environment.json"
+        starts = json.loads(known.read_text()) if known.exists() and self.state else []
+        with replacing(known) as temporary:
+            temporary.write_text(json.dumps([*starts, environment()], indent=2) + "\n")
         self._metrics = (self.folder / "metrics.jsonl").open("ab")
         self._metrics.truncate(self._metrics_bytes)
         self._metrics.seek(0, os.SEEK_END)
@@ -168,18 +170,12 @@ class Run:
         if not path.exists():
             return
         saved = read_recipe(type(self.recipe), path)
-        changed = differences(to_dict(saved), to_dict(self.recipe))
+        changed = differences(saved, self.recipe)
         if wrong := [key for key in changed if key not in may_change]:
             raise SolarError(
                 f"The run in {self.folder} was started with another {wrong[0]}: continue "
                 "with the same recipe and overrides, or start a new run."
             )
-
-    def _add_environment(self) -> None:
-        path = self.folder / "environment.json"
-        starts = json.loads(path.read_text()) if path.exists() and self.state else []
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps([*starts, environment()], indent=2) + "\n")
 
 
 def environment() -> dict[str, Any]:
@@ -200,33 +196,14 @@ def environment() -> dict[str, Any]:
     }
 
 
-def seed_everything(seed: int) -> None:
-    """Seed Python, numpy and torch, on every device."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 (libraries may still use it)
-    torch.manual_seed(seed)
-
-
 def capture_random() -> dict[str, Any]:
-    """State of every generator, as tensors and plain values for a checkpoint."""
-    kind, keys, position, has_gauss, gauss = np.random.get_state()  # noqa: NPY002
-    version, internal, gauss_next = random.getstate()
-    words = torch.from_numpy(np.asarray(keys).astype(np.int64))
-    return {
-        "python": [version, torch.tensor(internal, dtype=torch.int64), gauss_next],
-        "numpy": [str(kind), words, int(position), int(has_gauss), float(gauss)],
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }
+    """State of torch's generators on every device: no step uses those of Python or numpy."""
+    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return {"torch": torch.get_rng_state(), "cuda": gpus}
 
 
 def restore_random(state: dict[str, Any]) -> None:
     """The inverse of `capture_random`; with another number of GPUs theirs are left alone."""
-    version, internal, gauss_next = state["python"]
-    random.setstate((version, tuple(internal.tolist()), gauss_next))
-    kind, keys, position, has_gauss, gauss = state["numpy"]
-    words = keys.numpy().astype(np.uint32)
-    np.random.set_state((kind, words, position, has_gauss, gauss))  # noqa: NPY002
     torch.set_rng_state(state["torch"].cpu())
     if torch.cuda.is_available() and len(state["cuda"]) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all([gpu.cpu() for gpu in state["cuda"]])

@@ -12,8 +12,8 @@ from solar.datasets.labelled.cleaning import (
     compare_group,
     compare_photos,
 )
-from solar.datasets.labelled.sources import TrainingSet, read_training_set
-from solar.datasets.labelled.training_set import label_photos
+from solar.datasets.labelled.sources import read_training_set
+from solar.datasets.labelled.training_set import TrainingSet, label_photos
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.images import Photos, find_photos

@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from solar.datasets.labelled.build import build_training_set
 from solar.datasets.labelled.sources import places_in
@@ -15,7 +14,6 @@ from solar.datasets.labelled.training_set import (
     listed,
 )
 from solar.demo import toy
-from solar.errors import SolarError
 from solar.images import Photos
 
 NAMES = ("b/1.jpg", "a/1.jpg", "b/2.jpg", "c/é.jpg", "a/2.jpg", "d/1.jpg", "d/2.jpg", "c/2.jpg")
@@ -42,22 +40,22 @@ def test_an_array_is_small() -> None:
 
 def test_places_are_held_out_whole_as_landmarks_are() -> None:
     kept, held = few().split(0.5, seed=3)
-    assert len(kept.names) == len(held.names) == 2
+    assert len(kept.labels) == len(held.labels) == 2
     for part in (kept, held):
-        shown = [part.names[label] for label in part.labels.tolist()]
+        shown = [part.labels[landmark] for landmark in part.landmarks.tolist()]
         assert shown == [name[0] for name in part.photos.names]
     alike = label_photos(Photos.in_folder(Path(), NAMES), [name[0] for name in NAMES], "x")
-    assert list(held.names) == alike.held_out(0.5, seed=3)
+    assert list(held.labels) == alike.held_out(0.5, seed=3)
 
 
 def test_folders_and_training_files_are_read_alike(tmp_path: Path) -> None:
     toy.write(tmp_path / "photos", landmarks=5, views=2, size=(32, 24))
     build_training_set(tmp_path / "photos", tmp_path / "set.json", val_fraction=0.4)
     folder = places_in(tmp_path / "photos")
-    assert folder.names == tuple(f"landmark-{n:03d}" for n in range(5))
-    assert folder.labels.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert folder.labels == tuple(f"landmark-{n:03d}" for n in range(5))
+    assert folder.landmarks.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     parts = [places_in(tmp_path / "set.json", part=part) for part in ("train", "val")]
-    assert sorted(parts[0].names + parts[1].names) == list(folder.names)
+    assert sorted(parts[0].labels + parts[1].labels) == list(folder.labels)
     assert parts[0].photos.read(0).is_file()  # type: ignore[union-attr]
 
 
@@ -70,13 +68,8 @@ def test_the_clean_list_of_google_landmarks_has_its_own_reader(tmp_path: Path) -
     for source in (tmp_path, tmp_path / "train_clean.csv"):
         found = places_in(source, missing="drop")
         assert found.photos.read(0) == tmp_path / "train/a/b/c/abc1.jpg"
-        assert found.names == ("3", "7")
-        assert found.labels.tolist() == [1, 1, 0]
-
-
-def test_one_place_is_told_from_nothing() -> None:
-    with pytest.raises(SolarError, match="1 place"):
-        Places(FolderPhotos(Path(), PathArray(["a.jpg"])), np.array([0]), ("a",))
+        assert found.labels == ("3", "7")
+        assert found.landmarks.tolist() == [1, 1, 0]
 
 
 def test_a_landmark_without_photos_is_no_singleton() -> None:

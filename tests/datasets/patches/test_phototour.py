@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from support.patch_sets import write_subset
 
-from solar.datasets.patches.phototour import halved, read_phototour
+from solar.datasets.patches.phototour import read_phototour
 from solar.errors import SolarError
 
 
@@ -13,7 +13,7 @@ def test_patches_points_and_pairs_come_back_as_written(tmp_path: Path) -> None:
     patches = write_subset(tmp_path / "liberty")
     found = read_phototour(tmp_path, "liberty")
     assert len(found.mosaics) == 2
-    np.testing.assert_array_equal(found.patches(), patches)
+    np.testing.assert_array_equal(np.concatenate([*found.chunks()]), patches)
     np.testing.assert_array_equal(found.points, np.arange(300) // 2)
     pairs = found.pairs(200)
     np.testing.assert_array_equal(pairs.same, np.arange(200) % 2 == 1)
@@ -30,8 +30,7 @@ def test_the_first_mosaic_holds_its_patches_row_by_row(tmp_path: Path) -> None:
 def test_halves_are_rounded_means(tmp_path: Path) -> None:
     patches = write_subset(tmp_path)
     expected = np.floor(patches.reshape(-1, 32, 2, 32, 2).mean((2, 4)) + 0.5)
-    np.testing.assert_array_equal(read_phototour(tmp_path).patches(32), expected)
-    np.testing.assert_array_equal(halved(patches), expected)
+    np.testing.assert_array_equal(read_phototour(tmp_path).halved(), expected)
 
 
 def test_a_missing_mosaic_is_counted(tmp_path: Path) -> None:
@@ -45,7 +44,7 @@ def test_a_damaged_mosaic_is_named(tmp_path: Path) -> None:
     write_subset(tmp_path)
     (tmp_path / "patches0001.bmp").write_bytes(b"BM")
     with pytest.raises(SolarError, match=r"patches0001\.bmp"):
-        read_phototour(tmp_path).patches()
+        read_phototour(tmp_path).halved()
 
 
 def test_a_list_of_other_patches_is_refused(tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ def test_the_clean_list_is_read_in_its_order_with_labels_in_the_order_of_numbers
     assert list(found.photos.names) == [f"train/{photo_path(photo)}" for photo in (C, A, B, D)]
     assert found.photos.names[0] == "train/f/e/d/fedcba9876543210.jpg"
     assert all(Path(str(found.photos.read(number))).is_file() for number in range(4))
-    assert found.names == ("3", "20")
-    assert found.labels.dtype == np.int64
-    assert found.labels.tolist() == [1, 1, 0, 0]
+    assert found.labels == ("3", "20")
+    assert found.landmarks.dtype == np.int64
+    assert found.landmarks.tolist() == [1, 1, 0, 0]
 
 
 def test_the_list_may_have_any_line_ends_a_mark_and_shorter_ids(tmp_path: Path) -> None:
@@ -64,7 +64,12 @@ def test_missing_photos_are_counted_or_dropped_with_the_landmarks_left_empty(
         read_clean(folder)
     found = read_clean(folder, missing="drop")
     assert [Path(name).stem for name in found.photos.names] == [C, A, D]
-    assert (found.names, found.labels.tolist()) == (("3", "20"), [1, 1, 0])
+    assert (found.labels, found.landmarks.tolist()) == (("3", "20"), [1, 1, 0])
+
+
+def test_one_landmark_is_told_from_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match="one landmark"):
+        read_clean(published(tmp_path, A, C), missing="drop")
 
 
 def test_dropping_every_photo_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from support import tiny_transformers
 from support.tiny_transformers import SETTINGS, drawn, settings
+from support.whole_maps import forward_with_map
 
 from solar.errors import SolarError
 from solar.nn.backbones.transformers import TransformersBackbone, has_class_token
@@ -114,7 +115,7 @@ def test_attention_leaves_a_class_token_beside_the_map_alone() -> None:
     drawn(backbone.soa4)
     with torch.inference_mode():
         changed = backbone.run(batch, lambda layer, block, x: seen.append(x) or block(x))
-        mapped = backbone.soa4.forward_with_map(seen[0])[0]
+        mapped = forward_with_map(backbone.soa4, seen[0])[0]
     torch.testing.assert_close(changed, mapped)
     torch.testing.assert_close(changed[:, 32:], seen[0][:, 32:], rtol=0, atol=0)
     assert (changed[:, :32] - seen[0][:, :32]).abs().max() > 1e-3

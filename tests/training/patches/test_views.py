@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter
 from solar.datasets.patches.hpatches_cut import JITTERS, jittered
 from solar.errors import SolarError
 from solar.training.patches.views import (
-    STRENGTHS,
+    PERSPECTIVE,
     Views,
     _blurred,
     _compressed,
@@ -58,8 +58,7 @@ def test_no_noise_leaves_frames_alone() -> None:
 
 def test_perspective_is_bounded() -> None:
     lines = jitter(1000, ("tough",), drawn())[:, 2, :2]
-    assert 0.9 * STRENGTHS["tough"].perspective < lines.abs().max()
-    assert lines.abs().max() <= STRENGTHS["tough"].perspective
+    assert 0.9 * PERSPECTIVE < lines.abs().max() <= PERSPECTIVE
 
 
 def test_unknown_noise_is_refused() -> None:

@@ -85,7 +85,7 @@ def test_a_run_leaves_an_ordinary_network_without_the_places(
     landmarks: Path, tmp_path: Path
 ) -> None:
     work = trainer(landmarks, tmp_path / "run", validation={"fraction": 0.25, "size": 48})
-    assert len(work.data.names) == 6
+    assert len(work.data.labels) == 6
     summary = work.fit()
     net = solar.load(summary["model"], device="cpu")
     assert isinstance(net, RetrievalNet)
@@ -181,8 +181,8 @@ def test_places_can_start_where_their_photos_are(landmarks: Path, tmp_path: Path
         work._start()
         weight = work.classifier.weight.detach()
         work.net.eval()
-        for place in range(len(work.data.names)):
-            numbers = torch.from_numpy(np.flatnonzero(work.data.labels == place))
+        for place in range(len(work.data.labels)):
+            numbers = torch.from_numpy(np.flatnonzero(work.data.landmarks == place))
             read = work.loader.photo_batches(torch.arange(32), numbers.tolist(), 4, 0)
             (photos, _) = next(read)
             with torch.no_grad():
@@ -196,7 +196,7 @@ def test_a_training_file_holds_out_what_it_says(landmarks: Path, tmp_path: Path)
     work = trainer(tmp_path / "set.json", tmp_path / "run")
     assert work.held is not None
     assert len(set(work.held.labels)) == 2
-    assert not set(work.held.labels) & set(work.data.names)
+    assert not set(work.held.labels) & set(work.data.labels)
 
 
 def test_a_photo_that_cannot_be_read_is_replaced_with_its_label(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import pytest
 import torch
 from support.drawn import drawn_retrieval
 
-from solar.datasets.labelled.sources import TrainingSet, read_training_set
+from solar.datasets.labelled.sources import read_training_set
+from solar.datasets.labelled.training_set import TrainingSet
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.training.recipe import build
 from solar.training.retrieval.frozen_front import TrainableNet
@@ -117,7 +118,7 @@ def test_batch_norms_of_a_random_backbone_get_the_statistics_of_photos(data: Tra
 
 
 def test_the_sheet_has_a_row_a_tuple_and_colours_that_tell(data: TrainingSet) -> None:
-    sheet = contact_sheet(data.photos, torch.arange(12).view(3, 4), most=2, cell=48)
-    assert sheet.shape == (2 * 50 + 2, 4 * 50 + 2, 3)
-    assert sheet[0, 60].tolist() == [0, 148, 108]
-    assert sheet[0, 110].tolist() == [208, 68, 0]
+    sheet = contact_sheet(data.photos, torch.arange(12).view(3, 4))
+    assert sheet.shape == (3 * 100, 4 * 100, 3)
+    assert sheet[0, 120].tolist() == [0, 148, 108]
+    assert sheet[0, 220].tolist() == [208, 68, 0]

@@ -28,7 +28,6 @@ from solar.datasets.labelled.training_set import (
     Places,
     Positives,
     TrainingSet,
-    checked,
     label_photos,
     missing_photos,
     present,
@@ -96,7 +95,7 @@ class TrainingFile:
             np.array(queries, np.int64),
             Positives.of(sorted(partners[query]) for query in queries),
         )
-        return checked(found, source)
+        return found.checked(source)
 
     def _places(self, names: list[str], source: object) -> tuple[Path | tuple[Path, int, int], ...]:
         if len(self.sources) == 1 and self.sources[0].suffix != ".tar":
@@ -192,7 +191,7 @@ def read_training_pickle(
         queries[order],
         Positives.of(database["pidxs"])[order],
     )
-    return checked(found, path)
+    return found.checked(path)
 
 
 def _read_part(path: str | Path, part: str) -> dict[str, list[Any]]:
@@ -227,15 +226,13 @@ def holds_out(path: str | Path) -> bool:
     return isinstance(part, dict) and bool(part.get("qidxs"))
 
 
-__all__ = ["Part", "TrainingSet", "read_training_set"]
-
-
 def read_training_set(
     source: str | Path | Sequence[str | Path],
     *,
     root: str | Path | None = None,
     part: Part = "train",
     missing: Literal["refuse", "drop"] = "refuse",
+    drop_unverified: bool = False,
 ) -> TrainingSet:
     """Read photos, their labels and positives.
 
@@ -247,6 +244,8 @@ def read_training_set(
         root: The folder that photos named in a file are relative to; the file's own if not given.
         part: Of a file that holds out a part for validation: `train`, `val`, or for JSON `all`.
         missing: `drop` leaves out photos that a file names and that are not there.
+        drop_unverified: Leave out photos that match no other of their landmark, where they were
+            compared.
     """
     parts = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
     shown = ", ".join(str(one) for one in parts)
@@ -261,29 +260,20 @@ def read_training_set(
         photos, labels = labelled_photos(parts, root)
         found = label_photos(photos, labels, shown)
     # What a walk through a folder has just found is there; what a file names may not be.
-    return present(found, shown, missing) if kind in (".json", ".pkl", ".csv") else found
+    if kind in (".json", ".pkl", ".csv"):
+        found = present(found, shown, missing)
+    return found.verified(shown) if drop_unverified else found
 
 
-def places_in(
-    source: str | Path | Sequence[str | Path],
-    *,
-    root: str | Path | None = None,
-    part: Part = "train",
-    missing: Literal["refuse", "drop"] = "refuse",
-    drop_unverified: bool = False,
-) -> Places:
+def places_in(source: str | Path | Sequence[str | Path], **options: Any) -> Places:
     """Read photos and the place each shows.
 
     The source is a folder of Google Landmarks v2 (with `train_clean.csv` and
-    `train/a/b/c/abc….jpg`), or what `read_training_set` takes; root, part and missing are as there.
-    `drop_unverified` leaves out photos that match no other of their place, where they were
-    compared.
+    `train/a/b/c/abc….jpg`), or what `read_training_set` takes, like the options.
     """
-    sources = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
-    folder = sources[0].parent if sources[0].name == CLEAN_LIST else sources[0]
-    if len(sources) == 1 and (folder / CLEAN_LIST).is_file():
-        return read_clean(folder, missing=missing)
-    known = read_training_set(sources, root=root, part=part, missing=missing)
-    if drop_unverified:
-        known = known.verified(", ".join(map(str, sources)))
+    parts = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
+    folder = parts[0].parent if parts[0].name == CLEAN_LIST else parts[0]
+    if len(parts) == 1 and (folder / CLEAN_LIST).is_file():
+        return read_clean(folder, missing=options.get("missing", "refuse"))
+    known = read_training_set(parts, **options)
     return Places(known.photos, known.landmarks, known.labels)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias, overload
+from typing import Literal, Self, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from solar.arrays import Ints
+from solar.arrays import Flags, Ints
 from solar.errors import SolarError
 from solar.images import Photos
 
@@ -49,7 +49,7 @@ class Positives(Sequence[Ints]):
         empty = np.zeros(0, np.int64)
         return cls(*(np.concatenate([empty, *parts]) for parts in (numbers, starts, stops)))
 
-    def kept(self, keep: npt.NDArray[np.bool_]) -> Positives:
+    def kept(self, keep: Flags) -> Positives:
         """The lists without photos that are not kept, renumbered; some may be empty."""
         here = keep[self.numbers]
         before = np.concatenate([[0], np.cumsum(here)])
@@ -74,131 +74,6 @@ class Positives(Sequence[Ints]):
         if isinstance(at, slice | np.ndarray):
             return Positives(self.numbers, self.starts[at], self.stops[at])
         return self.numbers[self.starts[at] : self.stops[at]]
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingSet:
-    """Photos to train on. A landmark's only photo is no query, but is among the negatives."""
-
-    photos: Photos  # queries or not: what negatives are mined from
-    landmarks: Ints  # (n,) the landmark each photo shows, counted from 0
-    labels: tuple[str, ...]  # names of the landmarks
-    queries: Ints  # (q,) ascending
-    positives: Positives  # for each query one photo or more of its landmark
-
-    def __len__(self) -> int:
-        return len(self.photos)
-
-    @property
-    def singletons(self) -> int:
-        """Landmarks with a single photo."""
-        return int((np.bincount(self.landmarks, minlength=len(self.labels)) == 1).sum())
-
-    def verified(self, source: object) -> TrainingSet:
-        """Without photos that have no positive although their landmark has other photos.
-
-        Where photos were compared, nothing says that these show what their label says.
-        """
-        keep = np.bincount(self.landmarks)[self.landmarks] == 1
-        keep[self.queries] = True
-        keep[self.positives.members()] = True
-        return self._of_photos(keep, source)
-
-    def _of_photos(self, keep: npt.NDArray[np.bool_], source: object) -> TrainingSet:
-        numbers = np.flatnonzero(keep)
-        shown, landmarks = np.unique(self.landmarks[numbers], return_inverse=True)
-        positives = self.positives.kept(keep)
-        asking = keep[self.queries] & (positives.stops > positives.starts)
-        found = TrainingSet(
-            self.photos.select(numbers.tolist()),
-            landmarks.astype(np.int64),
-            tuple(self.labels[landmark] for landmark in shown.tolist()),
-            (np.cumsum(keep) - 1)[self.queries[asking]],
-            positives[np.flatnonzero(asking)],
-        )
-        return checked(found, source)
-
-    def split(self, fraction: float, *, seed: int = 0) -> tuple[TrainingSet, TrainingSet]:
-        """Hold out some landmarks, with all of their photos: training set, validation set.
-
-        Of the landmarks with positives, this fraction (above 0, below 1) is held out, at least two,
-        and at least two are kept. The choice depends on their names and the seed, not on the order
-        of the photos. A SolarError if there are fewer than four.
-        """
-        held = set(self.held_out(fraction, seed=seed))
-        mine = np.array([label in held for label in self.labels])[self.landmarks]
-        return self._of_photos(~mine, "what is left"), self._of_photos(mine, "what is held out")
-
-    def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
-        """Names of the landmarks that `split` holds out."""
-        asking = np.unique(self.landmarks[self.queries])
-        names = [self.labels[landmark] for landmark in asking.tolist()]
-        return held_out_names(names, fraction, seed=seed)
-
-
-def held_out_names(names: Iterable[str], fraction: float, *, seed: int) -> list[str]:
-    """Choose a fraction of the landmarks by their names, at least two, and leave two."""
-    names = sorted(names)
-    if not 0 < fraction < 1:
-        raise SolarError(f"The fraction to hold out must be between 0 and 1, not {fraction:g}.")
-    if len(names) < 4:
-        raise SolarError(f"{len(names)} landmarks with positives are too few to split: take 4.")
-    wanted = min(max(round(fraction * len(names)), 2), len(names) - 2)
-    # `random` alone: NumPy may change what its other distributions draw.
-    order = np.argsort(np.random.default_rng(seed).random(len(names)), kind="stable")
-    return sorted(names[number] for number in order[:wanted].tolist())
-
-
-def label_photos(photos: Photos, labels: Sequence[str], source: object) -> TrainingSet:
-    """A set in which each photo has all others of its landmark as positives."""
-    shown, landmarks = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
-    landmarks = landmarks.astype(np.int64)
-    counts = np.bincount(landmarks, minlength=len(shown))
-    groups = np.split(np.argsort(landmarks, kind="stable"), np.cumsum(counts)[:-1])
-    groups = [group for group in groups if len(group) > 1]
-    queries = np.concatenate([np.zeros(0, np.int64), *groups])
-    ascending = np.argsort(queries, kind="stable")
-    positives = Positives.all_others(groups)[ascending]
-    names = tuple(shown.tolist())
-    return checked(TrainingSet(photos, landmarks, names, queries[ascending], positives), source)
-
-
-def checked(found: TrainingSet, source: object) -> TrainingSet:
-    """The set, or a SolarError if it has fewer than two landmarks or no positives."""
-    if len(found.labels) < 2:
-        raise SolarError(
-            f"{source} has {len(found.labels) or 'no'} landmark: training needs at least two, "
-            "because negatives come from other landmarks."
-        )
-    if not len(found.queries):
-        raise SolarError(
-            f"No two photos of {source} show the same landmark ({len(found.labels)} for "
-            f"{len(found)} photos): there is nothing to learn from."
-        )
-    return found
-
-
-def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
-    """The set without missing photos; a SolarError unless `missing` is `drop` and some are left."""
-    here = np.array(
-        [not isinstance(place, Path) or place.is_file() for place in found.photos.places]
-    )
-    if here.all():
-        return found
-    if missing == "drop" and here.any():
-        return found._of_photos(here, source)
-    gone = np.flatnonzero(~here)
-    first = [str(found.photos.places[number]) for number in gone[:4].tolist()]
-    cure = "say where they are with root, or drop them"
-    raise missing_photos(source, first, len(gone), len(here), cure)
-
-
-def missing_photos(
-    source: object, first: Sequence[str], gone: int, total: int, cure: str
-) -> SolarError:
-    """The error about missing photos of a set, which names up to three of them."""
-    named = ", ".join([*first[:3], *(["…"] if gone > 3 else [])])
-    return SolarError(f"{gone:,} of {total:,} photos of {source} are missing ({named}): {cure}.")
 
 
 class PathArray(Sequence[str]):
@@ -241,44 +116,147 @@ class FolderPhotos:
 PhotoList: TypeAlias = Photos | FolderPhotos  # what training reads photos from
 
 
-@dataclass(frozen=True, eq=False)
-class Places:
-    """Photos, and the place that each shows."""
-
-    photos: PhotoList
-    labels: Ints  # (n,) the place of each, counted from 0; every place has a photo
-    names: tuple[str, ...]  # of the places
-
-    def __post_init__(self) -> None:
-        if len(self.names) < 2:
-            raise SolarError(f"{len(self.names) or 'No'} place: training needs at least two.")
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def split(self, fraction: float, *, seed: int = 0) -> tuple[Places, Places]:
-        """Hold out some places, with all of their photos, as `TrainingSet.split`.
-
-        The fraction is of the places with two photos or more.
-        """
-        several = np.flatnonzero(np.bincount(self.labels, minlength=len(self.names)) > 1)
-        names = [self.names[number] for number in several.tolist()]
-        held = set(held_out_names(names, fraction, seed=seed))
-        out = np.array([name in held for name in self.names])[self.labels]
-        return self._of_photos(~out), self._of_photos(out)
-
-    def _of_photos(self, keep: npt.NDArray[np.bool_]) -> Places:
-        numbers = np.flatnonzero(keep)
-        shown, labels = np.unique(self.labels[numbers], return_inverse=True)
-        return Places(
-            self.photos.select(numbers),
-            labels.astype(np.int64),
-            tuple(self.names[place] for place in shown.tolist()),
-        )
-
-
 def listed(photos: PhotoList) -> Photos:
     """The photos as `solar.images.Photos`, which have an object each: for a few."""
     if isinstance(photos, Photos):
         return photos
     return Photos.in_folder(photos.folder, photos.names)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Photos, and the landmark that each shows."""
+
+    photos: PhotoList
+    landmarks: Ints  # (n,) counted from 0
+    labels: tuple[str, ...]  # names of the landmarks
+
+    def __len__(self) -> int:
+        return len(self.photos)
+
+    def split(self, fraction: float, *, seed: int = 0) -> tuple[Self, Self]:
+        """Hold out some landmarks, with all of their photos: training set, validation set.
+
+        Of the landmarks with two photos or more, this fraction (above 0, below 1) is held out, at
+        least two, and at least two are kept. The choice depends on their names and the seed, not
+        on the order of the photos. A SolarError if there are fewer than four.
+        """
+        held = set(self.held_out(fraction, seed=seed))
+        mine = np.array([label in held for label in self.labels])[self.landmarks]
+        return self.of_photos(~mine, "what is left"), self.of_photos(mine, "what is held out")
+
+    def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
+        """Names of the landmarks that `split` holds out."""
+        names = sorted(self.labels[landmark] for landmark in self._several().tolist())
+        if not 0 < fraction < 1:
+            raise SolarError(f"The fraction to hold out must be between 0 and 1, not {fraction:g}.")
+        if len(names) < 4:
+            raise SolarError(f"{len(names)} landmarks with positives are too few to split: take 4.")
+        wanted = min(max(round(fraction * len(names)), 2), len(names) - 2)
+        # `random` alone: NumPy may change what its other distributions draw.
+        order = np.argsort(np.random.default_rng(seed).random(len(names)), kind="stable")
+        return sorted(names[number] for number in order[:wanted].tolist())
+
+    def of_photos(self, keep: Flags, source: object) -> Self:
+        """Some of the photos, (n,); a SolarError about `source` if that is no set any more."""
+        numbers = np.flatnonzero(keep)
+        shown, landmarks = np.unique(self.landmarks[numbers], return_inverse=True)
+        return replace(
+            self,
+            photos=self.photos.select(numbers.tolist()),
+            landmarks=landmarks.astype(np.int64),
+            labels=tuple(self.labels[landmark] for landmark in shown.tolist()),
+        )
+
+    def _several(self) -> Ints:
+        return np.flatnonzero(np.bincount(self.landmarks, minlength=len(self.labels)) > 1)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet(Places):
+    """Places with positives; a landmark's only photo is no query, but is among the negatives."""
+
+    photos: Photos  # queries or not: what negatives are mined from
+    queries: Ints  # (q,) ascending
+    positives: Positives  # for each query one photo or more of its landmark
+
+    @property
+    def singletons(self) -> int:
+        """Landmarks with a single photo."""
+        return int((np.bincount(self.landmarks, minlength=len(self.labels)) == 1).sum())
+
+    def verified(self, source: object) -> TrainingSet:
+        """Without photos that have no positive although their landmark has other photos.
+
+        Where photos were compared, nothing says that these show what their label says.
+        """
+        keep = np.bincount(self.landmarks)[self.landmarks] == 1
+        keep[self.queries] = True
+        keep[self.positives.members()] = True
+        return self.of_photos(keep, source)
+
+    def of_photos(self, keep: Flags, source: object) -> Self:
+        """See `Places.of_photos`."""
+        positives = self.positives.kept(keep)
+        asking = keep[self.queries] & (positives.stops > positives.starts)
+        found = replace(
+            super().of_photos(keep, source),
+            queries=(np.cumsum(keep) - 1)[self.queries[asking]],
+            positives=positives[np.flatnonzero(asking)],
+        )
+        return found.checked(source)
+
+    def checked(self, source: object) -> Self:
+        """The set, or a SolarError if it has fewer than two landmarks or no positives."""
+        if len(self.labels) < 2:
+            raise SolarError(
+                f"{source} has {len(self.labels) or 'no'} landmark: training needs at least two, "
+                "because negatives come from other landmarks."
+            )
+        if not len(self.queries):
+            raise SolarError(
+                f"No two photos of {source} show the same landmark ({len(self.labels)} for "
+                f"{len(self)} photos): there is nothing to learn from."
+            )
+        return self
+
+    def _several(self) -> Ints:
+        return np.unique(self.landmarks[self.queries])
+
+
+def label_photos(photos: Photos, labels: Sequence[str], source: object) -> TrainingSet:
+    """A set in which each photo has all others of its landmark as positives."""
+    shown, landmarks = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
+    landmarks = landmarks.astype(np.int64)
+    counts = np.bincount(landmarks, minlength=len(shown))
+    groups = np.split(np.argsort(landmarks, kind="stable"), np.cumsum(counts)[:-1])
+    groups = [group for group in groups if len(group) > 1]
+    queries = np.concatenate([np.zeros(0, np.int64), *groups])
+    ascending = np.argsort(queries, kind="stable")
+    positives = Positives.all_others(groups)[ascending]
+    names = tuple(shown.tolist())
+    found = TrainingSet(photos, landmarks, names, queries[ascending], positives)
+    return found.checked(source)
+
+
+def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
+    """The set without missing photos; a SolarError unless `missing` is `drop` and some are left."""
+    here = np.array(
+        [not isinstance(place, Path) or place.is_file() for place in found.photos.places]
+    )
+    if here.all():
+        return found
+    if missing == "drop" and here.any():
+        return found.of_photos(here, source)
+    gone = np.flatnonzero(~here)
+    first = [str(found.photos.places[number]) for number in gone[:4].tolist()]
+    cure = "say where they are with root, or drop them"
+    raise missing_photos(source, first, len(gone), len(here), cure)
+
+
+def missing_photos(
+    source: object, first: Sequence[str], gone: int, total: int, cure: str
+) -> SolarError:
+    """The error about missing photos of a set, which names up to three of them."""
+    named = ", ".join([*first[:3], *(["…"] if gone > 3 else [])])
+    return SolarError(f"{gone:,} of {total:,} photos of {source} are missing ({named}): {cure}.")

@@ -62,15 +62,6 @@ class HPatches:
         )
 
 
-@dataclass(frozen=True)
-class Split:
-    """Sequences to train on and to test with."""
-
-    name: str
-    test: tuple[str, ...]
-    train: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Items:
     """Patches of a task: positions in `names` and rows of the `ref` strips."""
@@ -116,15 +107,12 @@ def write_hpatches(data: HPatches, folder: str | Path) -> None:
                 Image.fromarray(data.strip(name, kind).reshape(-1, SIDE)).save(part, "PNG")
 
 
-def read_splits(path: str | Path) -> dict[str, Split]:
-    """The published splits a, b, c, illum, view and full."""
+def read_splits(path: str | Path) -> dict[str, tuple[str, ...]]:
+    """The sequences to test with of the published splits a, b, c, illum, view and full."""
     wrong = "is not a splits.json: it needs test sequences a split"
     with reading(path, wrong, ValueError, KeyError, TypeError, AttributeError):
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        return {
-            name: Split(name, _names(split["test"]), _names(split.get("train", [])))
-            for name, split in content.items()
-        }
+        return {name: _names(split["test"]) for name, split in content.items()}
 
 
 def read_items(path: str | Path) -> Items:

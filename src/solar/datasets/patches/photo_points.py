@@ -6,7 +6,6 @@ takes any two keypoints of a batch for different ones.
 
 import hashlib
 import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,16 +33,12 @@ class PointSettings:
     Attributes:
         size: Photos are shrunk to this longer side first; null keeps every pixel.
         most: Keypoints kept of a photo at most, the strongest.
-        region: Side of a patch, as a multiple of OpenCV's keypoint size.
-        smallest: Side of a patch at least, in pixels.
         spacing: Two patches of about one size must be this part of their side apart. A quarter is
             where the patches of the HPatches benchmark overlap at most, by half.
     """
 
     size: int | None = 640
     most: int = 300
-    region: float = REGION
-    smallest: float = SMALLEST
     spacing: float = 0.25
 
 
@@ -63,10 +58,8 @@ def find_points(photo: Pixels, settings: PointSettings | None = None) -> Floats:
     """
     settings = settings or PointSettings()
     found = sorted(opencv().SIFT_create().detect(photo, None), key=lambda k: -k.response)
-    table = np.array(
-        [(*k.pt, max(settings.region * k.size, settings.smallest), k.angle) for k in found],
-        np.float32,
-    ).reshape(-1, 4)[:STRONGEST]
+    rows = [(*k.pt, max(REGION * k.size, SMALLEST), k.angle) for k in found]
+    table = np.array(rows, np.float32).reshape(-1, 4)[:STRONGEST]
     table[:, 3] = np.deg2rad(table[:, 3])
     return table[_distinct(table, settings.spacing)][: settings.most]
 
@@ -98,7 +91,10 @@ def collect_points(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(one, range(len(photos))))
     if cache is not None and known is None:
-        _write_cache(cache, key, [r[1] if r else np.empty((0, 4), np.float32) for r in results])
+        table = [r[1] if r else np.empty((0, 4), np.float32) for r in results]
+        counts = np.array([len(p) for p in table], np.int64)
+        with replacing(cache) as temporary, temporary.open("wb") as file:
+            np.savez(file, key=np.array(key), counts=counts, points=np.concatenate(table))
     kept = [(name, *r) for name, r in zip(photos.names, results, strict=True) if r is not None]
     if not kept:
         raise SolarError(f"None of {len(photos)} photos can be read, such as {photos.names[0]}.")
@@ -135,9 +131,3 @@ def _read_cache(path: str | Path, key: str, photos: int) -> list[Floats] | None:
             return np.split(file["points"], np.cumsum(file["counts"])[:-1])
     except (OSError, ValueError, KeyError, BadZipFile):
         return None  # not there, or not whole: found again and written anew
-
-
-def _write_cache(path: str | Path, key: str, points: Sequence[Floats]) -> None:
-    counts = np.array([len(p) for p in points], np.int64)
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, key=np.array(key), counts=counts, points=np.concatenate(points))

@@ -50,17 +50,16 @@ class PhotoTour:
             left -= len(patches)
             yield patches
 
-    def patches(self, side: int = SIDE) -> Pixels:
-        """All patches in memory, (n, side, side) uint8: 2 GB for a whole subset of 64×64 ones.
+    def halved(self) -> Pixels:
+        """All patches in memory, (n, 32, 32) uint8: rounded means of 2×2 pixels.
 
-        The side is 64, or 32 for the means of 2×2 pixels, which is what a bilinear resize gives.
+        That is what a bilinear resize gives.
         """
-        if side not in (SIDE, SIDE // 2):
-            raise SolarError(f"PhotoTour patches are read at 64 or 32 pixels, not {side}.")
-        out = np.empty((len(self.points), side, side), np.uint8)
+        out = np.empty((len(self.points), SIDE // 2, SIDE // 2), np.uint8)
         start = 0
         for chunk in self.chunks():
-            out[start : start + len(chunk)] = chunk if side == SIDE else halved(chunk)
+            blocks = chunk.reshape(-1, SIDE // 2, 2, SIDE // 2, 2).sum((2, 4), dtype=np.uint16)
+            out[start : start + len(chunk)] = (blocks + 2) // 4
             start += len(chunk)
         return out
 
@@ -72,13 +71,6 @@ class PhotoTour:
         if table.min() < 0 or max(left.max(), right.max()) >= len(self.points):
             raise SolarError(f"{path} names a patch that info.txt does not have.")
         return PatchPairs(left, right, table[:, 1] == table[:, 4])
-
-
-def halved(patches: Pixels) -> Pixels:
-    """Means of 2×2 pixels, rounded: (n, 2s, 2s) to (n, s, s)."""
-    n, height, width = patches.shape
-    blocks = patches.reshape(n, height // 2, 2, width // 2, 2).sum((2, 4), dtype=np.uint16)
-    return np.asarray((blocks + 2) // 4, np.uint8)
 
 
 def read_phototour(root: str | Path, subset: str | None = None) -> PhotoTour:

@@ -70,9 +70,11 @@ def read_clean(folder: str | Path, *, missing: Literal["refuse", "drop"] = "refu
         cure = "`solar data check gldv2` says how to get them, or drop them"
         raise missing_photos(found.path, first, len(gone), len(here), cure)
     ids = found.ids[here]
-    landmarks, labels = np.unique(found.landmarks[here], return_inverse=True)
+    names, landmarks = np.unique(found.landmarks[here], return_inverse=True)
+    if len(names) < 2:
+        raise SolarError(f"{found.path} has one landmark: training needs at least two.")
     photos = FolderPhotos(folder, PathArray(_paths(ids)))
-    return Places(photos, labels.astype(np.int64), tuple(map(str, landmarks.tolist())))
+    return Places(photos, landmarks.astype(np.int64), tuple(map(str, names.tolist())))
 
 
 def photo_ids(path: Path) -> Ids:

@@ -89,7 +89,10 @@ def rankings(
         any_set, any_found = next(iter(sets.values())), next(iter(found.values()))
         if any_set.database.photos is None:
             raise SolarError(f"{what} contains no photos: name their folder with `root=`.")
-        level = _protocol(any_found, protocol)
+        known = list(any_found.protocols)
+        if protocol not in (None, *known):
+            raise SolarError(f"There is no protocol {protocol!r}: choose {' or '.join(known)}.")
+        level = protocol or known[-1]
         measured = {name: one.protocols[level]["AP"] for name, one in found.items()}
         chosen = _named(any_found, queries) if queries else _chosen(list(measured.values()), count)
         asked = {number: any_found.queries[number] for number in chosen}
@@ -107,13 +110,6 @@ def rankings(
             )
             for place, (number, query) in enumerate(asked.items())
         ]
-
-
-def _protocol(found: Evaluation, wanted: str | None) -> str:
-    known = list(found.protocols)
-    if wanted not in (None, *known):
-        raise SolarError(f"There is no protocol {wanted!r} here: choose {' or '.join(known)}.")
-    return wanted or known[-1]
 
 
 def _named(found: Evaluation, queries: Sequence[str]) -> list[int]:

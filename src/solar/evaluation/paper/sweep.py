@@ -82,7 +82,8 @@ def sweep_p(
         raise SolarError("A sweep needs one exponent or more, all of them positive.")
     given = replace(settings or EvaluationSettings(), **options).without_features("A sweep")
     net = retrieval_model(model, device=given.device)
-    learnt = learnt_exponent(net)
+    own = _gem(net).p
+    learnt = float(own.item()) if own.numel() == 1 else None
     powers = sorted({float(p) for p in exponents} | ({learnt} if learnt is not None else set()))
     found, out_of_range = {}, {}
     with given.caching() as how:
@@ -173,12 +174,6 @@ def describe_together(
             index.engine.finish()
 
 
-def learnt_exponent(net: RetrievalNet) -> float | None:
-    """The exponent of a network's GeM; None if it has one per channel."""
-    p = _gem(net).p
-    return float(p.item()) if p.numel() == 1 else None
-
-
 def with_exponent(net: RetrievalNet, p: float) -> RetrievalNet:
     """The same network with another exponent, sharing all but the pooling."""
     shared = {id(part): part for name, part in net.named_children() if name != "pool"}
@@ -206,7 +201,10 @@ def to_table(sweeps: Mapping[str, Sequence[Sweep]]) -> Table:
             columns.append((one, protocol))
     rows = [
         [f"{p:.4g}{'*' * any(p == one.learnt for _, one in each)}"]
-        + [_cell(one.evaluations.get(p), protocol) for one, protocol in columns]
+        + [
+            number(100 * one.evaluations[p].mean("AP", level), 2) if p in one.evaluations else ""
+            for one, level in columns
+        ]
         for p in sorted({p for _, one in each for p in one.evaluations})
     ]
     note = "mAP in percent against the exponent p of GeM; * is the model's own."
@@ -218,10 +216,6 @@ def to_table(sweeps: Mapping[str, Sequence[Sweep]]) -> Table:
     if lost:
         note += f" Photos beyond the range of float32, ranked last: {', '.join(lost)}."
     return Table(head, [rows], note)
-
-
-def _cell(found: Evaluation | None, protocol: str) -> str:
-    return "" if found is None else number(100 * found.mean("AP", protocol), 2)
 
 
 def to_json(sweeps: Mapping[str, Sequence[Sweep]]) -> dict[str, Any]:

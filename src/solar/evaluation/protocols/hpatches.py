@@ -15,7 +15,6 @@ from solar.datasets.patches.hpatches import (
     HPatches,
     Items,
     Pairs,
-    Split,
     read_items,
     read_pairs,
     read_splits,
@@ -144,7 +143,7 @@ def evaluate_hpatches(
         raise SolarError(f"There is no average {average!r}: choose {' or '.join(AVERAGES)}.")
     names = tuple(data.names if isinstance(data, HPatches) else data)
     if split != "all":
-        names = find_split(split, lists).test
+        names = find_split(split, lists)
     table = _described(data, names, describe, progress)
     matching = _matching(table, average) if "matching" in tasks else {}
     notes, verifying, retrieving = {}, {}, {}
@@ -164,8 +163,8 @@ def evaluate_hpatches(
     return HPatchesResult(split, average, matching, verifying, retrieving, notes)
 
 
-def find_split(name: str, lists: str | Path | None) -> Split:
-    """A published split from `splits.json` in a folder."""
+def find_split(name: str, lists: str | Path | None) -> tuple[str, ...]:
+    """The sequences of a published split, from `splits.json` in a folder."""
     if lists is None:
         raise SolarError(f"The split {name} needs `lists=`, the folder of splits.json.")
     splits = read_splits(_listed(lists, "splits.json"))

@@ -6,7 +6,7 @@ by, so memory does not grow with the number of photos.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from solar.datasets.public.ilias import ObjectTruth, read_objects
 from solar.errors import SolarError
 from solar.evaluation.described_photos import (
     PhotoDescriber,
+    described,
     how_described,
     open_distractors,
     open_rows,
@@ -80,22 +81,19 @@ def evaluate_ilias(
     truth = read_objects(settings.ground_truth or what, settings.root)
     sides = (truth.database, "positives"), (truth.queries, "queries")
     if settings.features is None:
-        if describe is None:
-            raise SolarError(f"Evaluating {truth.path} needs a `model=`, or `features=`.")
         for name in (*truth.database, *truth.queries):
             if not (truth.root / name).is_file():
                 raise SolarError(
                     f"{truth.path} names the photo {name}, which is not in {truth.root}."
                 )
         parts = [
-            replace(describe(Photos.in_folder(truth.root, names), {}), name=str(truth.root))
+            described(describe, Photos.in_folder(truth.root, names), str(truth.root))
             for names, _ in sides
         ]
     else:
-        rows, asked = settings.features
         parts = [
-            open_rows(rows, NAMES[1], "`features=`"),
-            open_rows(asked, NAMES[0], "`features=`"),
+            open_rows(given, NAMES[1 - side], "`features=`")
+            for side, given in enumerate(settings.features)
         ]
     database, queries = (
         part.rows_of(names, f"{kind} of {truth.path}")

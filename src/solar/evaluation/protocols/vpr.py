@@ -110,10 +110,7 @@ def listed_positions(
 
 
 def frame_of(name: str) -> tuple[str, int]:
-    """A photo's name without ending: what is before the frame's number, and the number.
-
-    A name that ends in no digit has number -1.
-    """
+    """A photo's name before the frame's number at its end, and that number; -1 if there is none."""
     match = _FRAME.fullmatch(str(PurePosixPath(name).with_suffix("")))
     assert match is not None
     before, number = match.groups()

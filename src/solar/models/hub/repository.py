@@ -68,18 +68,15 @@ def snapshot(name: str) -> Path:
     return folder
 
 
-def in_cache(name: str) -> bool:
-    """Whether a repository is in the local cache."""
-    repository, revision = split_name(name)
-    library = optional("huggingface_hub", "backbones")
-    with _told_in_a_sentence(repository, revision):
-        kept = library.try_to_load_from_cache
-        return any(isinstance(kept(repository, one, revision=revision), str) for one in _FIRST)
-
-
 def refuse_unfetched(name: str, named_by: object = "The index") -> None:
     """A SolarError if a model of the hub was never fetched: no index may start a download."""
-    if is_hub_name(name) and not in_cache(name):
+    if not is_hub_name(name):
+        return
+    repository, revision = split_name(name)
+    kept = optional("huggingface_hub", "backbones").try_to_load_from_cache
+    with _told_in_a_sentence(repository, revision):
+        here = any(isinstance(kept(repository, one, revision=revision), str) for one in _FIRST)
+    if not here:
         raise SolarError(
             f"{named_by} names {name}, a model on the hub that is not on this machine: if you "
             f"trust it, download it once with `solar describe PHOTO --model {name}`."

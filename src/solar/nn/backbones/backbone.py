@@ -121,10 +121,7 @@ class Backbone(nn.Module):
         self.to(dtype)
 
     def streamline(self) -> None:
-        """Describe in fewer passes over memory from now on, if a backbone knows how.
-
-        For backbones that are not `fusable`; afterwards they cannot learn.
-        """
+        """Describe in fewer passes over memory from now on, and learn no more, if not `fusable`."""
 
     def fuse_stage(
         self, name: str, part: nn.Module, *, on_blocks: bool = False, clamped: bool = False
@@ -162,18 +159,15 @@ def resize(
         if scale == 1:
             return images
         return F.interpolate(images, scale_factor=scale, mode=mode, align_corners=align)
-    h, w = images.shape[2:]
-    size = [_multiple(side, scale, grid) for side in (h, w)]
+    sides = images.shape[2:]
+    if scale == 1:  # in whole numbers, which an exported program can be saved with
+        size = [(2 * side + grid) // (2 * grid) * grid for side in sides]
+    else:
+        size = [floor(side * scale / grid + 0.5) * grid for side in sides]
     # An exported program must not depend on whether the sides of the example fit.
-    if not torch.compiler.is_exporting() and size == [h, w]:
+    if not torch.compiler.is_exporting() and size == [*sides]:
         return images
     return F.interpolate(images, size=size, mode=mode, align_corners=align)
-
-
-def _multiple(side: int, scale: float, grid: int) -> int:
-    if scale == 1:  # in whole numbers, which an exported program can be saved with
-        return (2 * side + grid) // (2 * grid) * grid
-    return floor(side * scale / grid + 0.5) * grid
 
 
 class ToGrid(nn.Module):

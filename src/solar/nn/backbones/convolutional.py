@@ -187,18 +187,10 @@ class AlexNet(Backbone):
 
     def __init__(self, attention: Mapping[int, int] | None = None) -> None:
         super().__init__(attention)
-        features = nn.Sequential(
-            nn.Conv2d(3, 64, 11, stride=4, padding=2),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(3, stride=2),
-            nn.Conv2d(64, 192, 5, padding=2),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(3, stride=2),
-            nn.Conv2d(192, 384, 3, padding=1),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(384, 256, 3, padding=1),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(256, 256, 3, padding=1),
-            nn.ReLU(inplace=True),
-        )
-        self.add_stage("features", features)
+        layers: list[nn.Module] = []
+        for inputs, outputs, kernel, stride in ((3, 64, 11, 4), (64, 192, 5, 1)):
+            conv = nn.Conv2d(inputs, outputs, kernel, stride, padding=2)
+            layers += [conv, nn.ReLU(inplace=True), nn.MaxPool2d(3, stride=2)]
+        for inputs, outputs in ((192, 384), (384, 256), (256, 256)):
+            layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(inplace=True)]
+        self.add_stage("features", nn.Sequential(*layers))

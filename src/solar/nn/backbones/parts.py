@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
+from solar.nn.soa import locations
 
 TokenUse = Literal["none", "only", "beside"]
 """Use of a vision transformer's class token: dropped; as the map's only location; or as further
@@ -45,10 +46,6 @@ def _swin(body: Any) -> dict[str, nn.Module]:
     }
 
 
-def _swinv2(body: Any) -> dict[str, nn.Module]:
-    return {"stem": _SwinStem(body.embeddings), **_numbered(_swin_stages(body.encoder.layers))}
-
-
 def _swin_stages(layers: Any, **options: bool) -> list[nn.Module]:
     before = [None, *(layer.downsample for layer in layers[:-1])]
     return [
@@ -76,7 +73,10 @@ _SPLITS: dict[str, Callable[[Any], dict[str, nn.Module]]] = {
     "pvt_v2": lambda body: _numbered(map(_PvtStage, body.encoder.layers)),
     "resnet": lambda body: {"stem": body.embedder, **_numbered(body.encoder.stages)},
     "swin": _swin,
-    "swinv2": _swinv2,
+    "swinv2": lambda body: {
+        "stem": _SwinStem(body.embeddings),
+        **_numbered(_swin_stages(body.encoder.layers)),
+    },
 }
 
 
@@ -122,10 +122,6 @@ def _to_map(tokens: Tensor, size: tuple[int, int]) -> Tensor:
     return tokens.transpose(1, 2).reshape(b, c, *size)
 
 
-def _to_tokens(x: Tensor) -> Tensor:
-    return x.flatten(2).transpose(1, 2)
-
-
 class _ChannelNorm(nn.Module):
     """A norm of tokens, for a map."""
 
@@ -167,7 +163,7 @@ class _SwinStage(nn.Module):
         self.merge, self.blocks, self.options = merge, blocks, options
 
     def forward(self, x: Tensor) -> Tensor:
-        tokens, (h, w) = _to_tokens(x), x.shape[2:]
+        tokens, (h, w) = locations(x), x.shape[2:]
         if self.merge is not None:
             tokens, (h, w) = self.merge(tokens, (h, w)), ((h + 1) // 2, (w + 1) // 2)
         for block in self.blocks:
@@ -202,7 +198,7 @@ class _HieraStage(nn.Module):
         from transformers.models.hiera.modeling_hiera import unroll
 
         height, width = x.shape[2:]
-        tokens, *_ = self.stage(unroll(_to_tokens(x), (height, width), (1, 1), self.before))
+        tokens, *_ = self.stage(unroll(locations(x), (height, width), (1, 1), self.before))
         b, _, c = tokens.shape
         for strides in self.before:
             height, width = height // strides[0], width // strides[1]

@@ -133,19 +133,11 @@ class Tuning:
         steps: 0 leaves the teacher unchanged.
         lr: Highest rate of AdamW.
         keep: Weight of the cosine distance to the original maps, which prevents forgetting.
-        alike: Weight of the contrast, as for the student.
-        second_order: Weight of the second-order similarity loss.
-        temperature: Of the contrast.
-        ema: Decay of a running average of the weights, which are those that teach.
     """
 
     steps: int = 0
     lr: float = 1.5e-4
     keep: float = 1.0
-    alike: float = 0.3
-    second_order: float = 10.0
-    temperature: float = 0.07
-    ema: float = 0.99
 
     def __post_init__(self) -> None:
         check_range("tune.steps", self.steps, 0)
@@ -239,7 +231,8 @@ def command_recipe(
             key=value settings.
         options: Settings by dotted name, which take precedence; None: not given.
     """
-    files = [word for word in arguments if _is_recipe(word)]
+    bundled = {name for name in bundled_recipes() if not Path(name).exists()}
+    files = [w for w in arguments if w in bundled or w.endswith((".yaml", ".yml"))]
     if len(files) > 1:
         raise SolarError(f"Two recipes are given, {files[0]} and {files[1]}: give one.")
     rest = [word for word in arguments if word not in files]
@@ -255,8 +248,3 @@ def command_recipe(
     if "teacher" not in settings:
         raise SolarError("No teacher is given: name one with `teacher=`.")
     return build(DistillRecipe, settings, where)
-
-
-def _is_recipe(argument: str) -> bool:
-    bundled = argument in bundled_recipes() and not Path(argument).exists()
-    return bundled or argument.endswith((".yaml", ".yml"))

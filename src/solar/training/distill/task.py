@@ -87,25 +87,8 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
 
     def ready(self) -> None:
         """Read all photos into memory."""
-        recipe = self.recipe
-        self.caches = self.read_photos()
-        self.failures = [failure for images in self.caches for failure in images.failures]
-        if self.failures:
-            name, reason = self.failures[0]
-            count = len(self.failures)
-            self.bar.warn(f"Skipped {count} photos that cannot be read, such as {name}: {reason}")
-        self.order = Order(self.caches, recipe.data.repeat, recipe.batch, recipe.seed)
-        self.draw = OrderWithLandmarks(self.order, self.caches, recipe)
-        if recipe.whiten_teacher:
-            self._whiten_teacher()
-        if recipe.tune.steps:
-            self._tune_teacher(self.run.folder / "teacher.safetensors")
-            self._whiten_teacher()
-
-    def read_photos(self) -> Sequence[ImageCache]:
-        """All photos, as squares in memory."""
-        data = self.recipe.data
-        return cache_images(
+        recipe, data = self.recipe, self.recipe.data
+        self.caches = cache_images(
             data.source,
             data.size,
             cache=data.cache,
@@ -113,6 +96,18 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             workers=data.workers or None,
             progress=lambda step, done, total: self.bar.say(f"{step}, {done} of {total}"),
         )
+        self.failures = [failure for images in self.caches for failure in images.failures]
+        if self.failures:
+            name, reason = self.failures[0]
+            count = len(self.failures)
+            self.bar.warn(f"Skipped {count} photos that cannot be read, such as {name}: {reason}")
+        self.order = Order(self.caches, data.repeat, recipe.batch, recipe.seed)
+        self.draw = OrderWithLandmarks(self.order, self.caches, recipe)
+        if recipe.whiten_teacher:
+            self._whiten_teacher()
+        if recipe.tune.steps:
+            self._tune_teacher(self.run.folder / "teacher.safetensors")
+            self._whiten_teacher()
 
     def _whiten_teacher(self) -> None:
         with self.recipe.compute.computing(self.device):

@@ -25,6 +25,10 @@ from solar.training.distill.recipe import Tuning
 from solar.training.loop import EMA
 from solar.training.schedule import Schedule
 
+# Of fine-tuning: weights of the contrast and of the second-order similarity loss, and the decay of
+# the running average of the weights, which are those that teach.
+_ALIKE, _SECOND_ORDER, _EMA = 0.3, 10.0, 0.99
+
 
 class Teacher(nn.Module):
     """A frozen network, or several: a feature map and a descriptor per photo.
@@ -230,7 +234,7 @@ def tune(
     both = [*learning, *projection.parameters()]
     for value in both:
         value.requires_grad_(True)
-    ema = EMA(backbone, settings.ema)
+    ema = EMA(backbone, _EMA)
     optimiser = torch.optim.AdamW(both, settings.lr)
     schedule = Schedule("cosine", warmup=settings.steps // 16)
     losses: list[Tensor] = []
@@ -247,13 +251,13 @@ def tune(
             features = features.float()
             rows = l2_normalize(projection(teacher.head(features)))
             kin = shown[:, None] == shown
-            alike = info_nce(rows, kin, temperature=settings.temperature)
+            alike = info_nce(rows, kin)
             seen, remembered = (
                 (x.float() - teacher.centre) * teacher.scale for x in (features, former)
             )
             forgotten = 1 - F.cosine_similarity(seen, remembered, dim=1)
-            loss = settings.keep * forgotten.mean() + settings.alike * alike
-            loss = loss + settings.second_order * second_order_of_views(rows, kin)
+            loss = settings.keep * forgotten.mean() + _ALIKE * alike
+            loss = loss + _SECOND_ORDER * second_order_of_views(rows, kin)
         optimiser.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(learning, 1.0)
@@ -282,10 +286,7 @@ class Projection(nn.Module):
     def forward(
         self, features: Tensor, descriptors: Tensor, grid: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
-        """Project a map (b, channels, h, w), resized to the teacher's grid, and pooled vectors.
-
-        Gives (b, teacher's channels, *grid) and (b, teacher's dim).
-        """
+        """Project a map to (b, teacher's channels, *grid), and vectors to (b, teacher's dim)."""
         if list(features.shape[-2:]) != list(grid):
             features = F.interpolate(features, list(grid), mode="bilinear", align_corners=False)
         return self.places(features), self.pooled(descriptors)

@@ -4,7 +4,6 @@ Only the seed and the step decide a batch, so that resumed runs and other networ
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +19,8 @@ from solar.training.patches.views import Views, change_light, coarseness, jitter
 SIDE = 32
 
 
-class PatchSource(Protocol):
-    """Pairs of patches of different points."""
-
-    batches: int
-    """Batches of an epoch."""
-
-    def batch(self, step: int) -> Tensor:
-        """The pairs of a step: (2, points, 1, 32, 32) float32 from 0 to 255."""
-        ...
-
-
 class PointPatches:
-    """Patches cut around keypoints of photos for every batch.
+    """Patches cut around keypoints of photos for every batch; an epoch has `batches` of them.
 
     A batch has `points` pairs, of `per_photo` keypoints per photo, as patches of the same photo are
     the hardest negatives. Photos with fewer keypoints are skipped. `others` (photos, m) are photos
@@ -79,7 +67,7 @@ class PointPatches:
             self._neighbours = there.to(device), maps.to(device)
 
     def batch(self, step: int) -> Tensor:
-        """The pairs of a step: (2, points, 1, 32, 32)."""
+        """The pairs of a step: (2, points, 1, 32, 32) float32 from 0 to 255."""
         generator = torch.Generator(self.photos.device).manual_seed(mixed(self.seed, step))
         numbers, frames = self._draw(step, generator)
         n, views = len(numbers), self.views
@@ -140,7 +128,7 @@ class PointPatches:
 
 
 class PatchSet:
-    """Pairs of existing patches (n, 32, 32) whose labels (n,) are their points.
+    """Pairs of existing patches (n, 32, 32) whose labels (n,) are their points; as `PointPatches`.
 
     Points come in shuffled order; the patches of a point are all used once, in pairs, before any is
     repeated, as in the published training. Points with one patch are skipped. A batch has `points`

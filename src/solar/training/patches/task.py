@@ -8,20 +8,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from solar.datasets.patches.hpatches import STRIPS, HPatches, read_hpatches
 from solar.datasets.patches.hpatches_cut import PhotoSequence, make_hpatches, read_sequences
 from solar.datasets.patches.photo_points import PhotoPoints, collect_points
 from solar.datasets.patches.phototour import PAIRS, read_phototour
 from solar.errors import SolarError
+from solar.evaluation.protocols.hpatches import evaluate_hpatches
+from solar.evaluation.protocols.patch_describers import patch_describer, shrunk
+from solar.evaluation.protocols.phototour import evaluate_phototour
 from solar.images import Photos, find_photos
 from solar.losses import PatchLoss
 from solar.models import PatchNet, load
 from solar.training.loop import Trainer
 from solar.training.objective import Terms
 from solar.training.patches.recipe import PatchData, PatchRecipe, PatchValidation
-from solar.training.patches.sources import SIDE, PatchSet, PatchSource, PointPatches, joined
+from solar.training.patches.sources import SIDE, PatchSet, PointPatches, joined
 
 Validate = Callable[[PatchNet], dict[str, float]]
 """Figures of a network, with a `score` (higher is better)."""
@@ -33,13 +36,24 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
     """A run of `task: patches`; its folder also caches keypoints of photos."""
 
     recipe_class = PatchRecipe
+    source: PointPatches | PatchSet
     net: PatchNet
     held: Validate | None
 
-    def open_source(self) -> PatchSource:
-        """Open the pairs of the recipe."""
+    def open_source(self) -> PointPatches | PatchSet:
+        """Open the pairs; a SolarError if they are damaged or too few for a batch."""
         self.run.folder.mkdir(parents=True, exist_ok=True)
-        return open_source(self.recipe, self.device, cache=self.run.folder / "keypoints.npz")
+        recipe, data, cache = self.recipe, self.recipe.data, self.run.folder / "keypoints.npz"
+        if data.kind == "photos":
+            found = collect_points(find_photos(data.source), data.points, cache=cache)
+            return point_source(recipe, found, self.device)
+        if data.kind == "sequences":
+            sequences = [s for folder in data.source for s in read_sequences(folder)]
+            found, others, homographies = _collect_sequences(sequences, data, cache)
+            return point_source(recipe, found, self.device, others, homographies)
+        patches, labels = joined([part for folder in data.source for part in _sets(folder, data)])
+        how: dict[str, Any] = {"seed": recipe.seed, "device": self.device, "turn": data.turn}
+        return PatchSet(patches, labels, points=recipe.batch, **how)
 
     def prepare(self) -> None:
         """Open the pairs and build the network."""
@@ -52,7 +66,7 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
         self.net = PatchNet(recipe.network.config())
         if self.device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # every batch has the same shape
-            _tensor_core_layout(self.net)
+            self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._run: Any = torch.compile(self.net) if recipe.compute.compile else self.net
         self._teacher = _Teacher(recipe, self.device) if recipe.teacher.model else None
 
@@ -114,27 +128,6 @@ class _Teacher:
         return rows.to(self._device).float()
 
 
-def open_source(
-    recipe: PatchRecipe, device: torch.device, *, cache: Path | None = None
-) -> PatchSource:
-    """Open the pairs of a recipe; `cache` is a `.npz` for the keypoints of photos.
-
-    A SolarError if they are damaged or too few for a batch.
-    """
-    data = recipe.data
-    if data.kind == "photos":
-        found = collect_points(find_photos(data.source), data.points, cache=cache)
-        return point_source(recipe, found, device)
-    if data.kind == "sequences":
-        sequences = [s for folder in data.source for s in read_sequences(folder)]
-        found, others, homographies = _collect_sequences(sequences, data, cache)
-        return point_source(recipe, found, device, others, homographies)
-    patches, labels = joined([part for folder in data.source for part in _sets(folder, data)])
-    return PatchSet(
-        patches, labels, points=recipe.batch, seed=recipe.seed, device=device, turn=data.turn
-    )
-
-
 def point_source(
     recipe: PatchRecipe,
     found: PhotoPoints,
@@ -172,9 +165,7 @@ def open_validation(settings: PatchValidation) -> Validate | None:
 def _sets(folder: str, data: PatchData) -> list[LabelledPatches]:
     if data.kind == "phototour":
         tours = [read_phototour(folder, part) for part in data.parts or (None,)]
-        return [(tour.patches(SIDE), tour.points) for tour in tours]
-    from solar.evaluation.protocols.patch_describers import shrunk
-
+        return [(tour.halved(), tour.points) for tour in tours]
     strips = read_hpatches(folder, data.parts or None)
     found = []
     for name in strips.names:
@@ -185,7 +176,7 @@ def _sets(folder: str, data: PatchData) -> list[LabelledPatches]:
 
 
 def _collect_sequences(
-    sequences: list[PhotoSequence], data: PatchData, cache: Path | None
+    sequences: list[PhotoSequence], data: PatchData, cache: Path
 ) -> tuple[PhotoPoints, npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Keypoints of all photos of sequences, and how each photo is carried to its neighbours."""
     most = max(len(s.photos) for s in sequences)
@@ -210,9 +201,6 @@ def _collect_sequences(
 
 
 def _matching_judge(data: HPatches, settings: PatchValidation) -> Validate:
-    from solar.evaluation.protocols.hpatches import evaluate_hpatches
-    from solar.evaluation.protocols.patch_describers import patch_describer
-
     def judge(net: PatchNet) -> dict[str, float]:
         describe = patch_describer(net, shrink=settings.shrink)
         result = evaluate_hpatches(data, describe, tasks=("matching",))
@@ -223,9 +211,6 @@ def _matching_judge(data: HPatches, settings: PatchValidation) -> Validate:
 
 
 def _phototour_judge(source: str, settings: PatchValidation) -> Validate:
-    from solar.evaluation.protocols.patch_describers import patch_describer
-    from solar.evaluation.protocols.phototour import evaluate_phototour
-
     tours = [read_phototour(source, part) for part in settings.parts or (None,)]
 
     def judge(net: PatchNet) -> dict[str, float]:
@@ -236,10 +221,3 @@ def _phototour_judge(source: str, settings: PatchValidation) -> Validate:
         return {**rates, "FPR95": mean, "score": -mean}
 
     return judge
-
-
-def _tensor_core_layout(net: nn.Module) -> None:
-    for module in net.modules():
-        if isinstance(module, nn.Conv2d):
-            data = module.weight.data
-            module.weight.data = data.contiguous(memory_format=torch.channels_last)

@@ -7,35 +7,17 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from solar.datasets.patches.hpatches_cut import JITTERS, Jitter
 from solar.errors import SolarError
 
-
-@dataclass(frozen=True)
-class DetectorNoise:
-    """Errors of a detector, each uniform between minus and plus a bound.
-
-    Attributes:
-        rotation: Degrees.
-        translation: Of each coordinate, as a share of half the patch's side.
-        scale: Powers of two.
-        anisotropy: Powers of two between the two axes.
-        perspective: How much nearer than the middle a side of the patch can be.
-    """
-
-    rotation: float = 30.0
-    translation: float = 0.45
-    scale: float = 0.5
-    anisotropy: float = 0.45
-    perspective: float = 0.05
-
-
 STRENGTHS = {
-    "none": DetectorNoise(0, 0, 0, 0, 0),
-    "easy": DetectorNoise(10, 0.15, 0.15, 0.2),
-    "hard": DetectorNoise(20, 0.3, 0.3, 0.4),
-    "tough": DetectorNoise(30, 0.45, 0.5, 0.45),
+    "none": Jitter(0, 0, 0, 0),
+    **{"easy": JITTERS["e"], "hard": JITTERS["h"], "tough": JITTERS["t"]},
 }
-"""The noise of HPatches, with a little perspective."""
+"""The detector noise of HPatches, to which all but "none" add perspective."""
+
+PERSPECTIVE = 0.05
+"""How much nearer than the middle a side of the patch can be."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +84,8 @@ def jitter(count: int, names: tuple[str, ...], generator: torch.Generator) -> Te
 @cache
 def _strengths(names: tuple[str, ...], device: torch.device) -> Tensor:
     """(names, 5), sent to a GPU once, as that waits for it."""
-    rows = [
-        (math.radians(n.rotation), n.scale, n.anisotropy, n.translation, n.perspective)
-        for n in (STRENGTHS[name] for name in names)
-    ]
+    found = ((STRENGTHS[name], 0 if name == "none" else PERSPECTIVE) for name in names)
+    rows = [(math.radians(n.rotation), n.scale, n.anisotropy, n.translation, p) for n, p in found]
     return torch.tensor(rows, device=device)
 
 

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from solar.datasets.labelled.sources import places_in
-from solar.datasets.labelled.training_set import Places, listed
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.losses import NEGATIVES, Classifier, nearest_negatives, second_order
@@ -17,16 +16,9 @@ from solar.nn import pca_whitening
 from solar.nn.whitening import Whitening
 from solar.training import distributed
 from solar.training.objective import CollapseMonitor, Terms
-from solar.training.retrieval.loader import Loader
-from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
+from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet
 from solar.training.retrieval.recipe import PlaceRecipe
-from solar.training.retrieval.start import (
-    COMPUTED,
-    LOCAL_WHITENING_PHOTOS,
-    build_network,
-    compute_whitening,
-)
-from solar.training.retrieval.validate import Held, Labelled, open_held
+from solar.training.retrieval.start import COMPUTED, LOCAL_WHITENING_PHOTOS, compute_whitening
 from solar.training.run import State
 
 _WHITENED, _TOGETHER = 2000, 32  # photos for a whitening layer; photos described at once
@@ -41,26 +33,21 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
     a megabyte per step instead of that gradient.
     """
 
-    recipe_class = PlaceRecipe
+    recipe_class, read, unit = PlaceRecipe, places_in, "photos"
 
     def prepare(self) -> None:
         """Open the photos and build the network and the places' weights."""
-        recipe = self.recipe
-        self.data, self.held = _open_places(recipe)
-        self.check_share("photos")
-        self.labels = torch.from_numpy(self.data.labels)
-        self.count_steps(self._steps_per_epoch())
-        self.net, self.origin = build_network(recipe.network)
-        loss, places = recipe.loss, len(self.data.names)
+        super().prepare()
+        self.labels = torch.from_numpy(self.data.landmarks)
+        loss, places = self.recipe.loss, len(self.data.labels)
         self.classifier = Classifier(
             self.net.dim, places, kind=loss.kind, margin=loss.margin, scale=loss.scale
         ).to(self.device)
-        self.loader = Loader(self.data.photos, recipe.images, recipe.seed, self.device)
         advice = "Lower optimiser.lr, loss.margin or loss.second_order."
-        self.monitor = CollapseMonitor(stop=recipe.stop_on_collapse, advice=advice)
+        self.monitor = CollapseMonitor(stop=self.recipe.stop_on_collapse, advice=advice)
 
     def _steps_per_epoch(self) -> int:
-        count, batch = epoch_length(self.data.labels, self.recipe.each), self.recipe.batch
+        count, batch = epoch_length(self.data.landmarks, self.recipe.each), self.recipe.batch
         if count < batch:
             raise SolarError(
                 f"An epoch has {count} photos, but a batch needs {batch}: "
@@ -91,10 +78,7 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
 
     @torch.no_grad()
     def _start_whitening(self) -> None:
-        """Whiten by PCA of the first photos, which also update trained batch norms.
-
-        Every process does the same.
-        """
+        """Whiten by PCA of the first photos, in every process; trained batch norms see them too."""
         first = self._order(0)[:LOCAL_WHITENING_PHOTOS]
         squares = self.loader.squares(first.tolist(), self.recipe.images.size, (0,))
 
@@ -204,26 +188,3 @@ def epoch_order(labels: Tensor, each: int, chance: torch.Generator) -> Tensor:
     within = torch.arange(len(place)) - (filled.cumsum(0) - filled)[place]
     groups = together[(counts.cumsum(0) - counts)[place] + within % counts[place]].view(-1, each)
     return groups[torch.randperm(len(groups), generator=chance)].flatten()
-
-
-def _open_places(recipe: PlaceRecipe) -> tuple[Places, Held | None]:
-    data, settings = recipe.data, recipe.validation
-    parts = parts_of(data)
-    found, *held = (
-        places_in(
-            data.source,
-            root=data.root,
-            part=part,
-            missing=data.missing,
-            drop_unverified=data.drop_unverified,
-        )
-        for part in parts
-    )
-    if settings.source:
-        return found, open_held(settings)
-    if not held and settings.fraction is not None:
-        found, *held = found.split(settings.fraction, seed=recipe.seed)
-    if not held:
-        return found, None
-    names = [held[0].names[label] for label in held[0].labels.tolist()]
-    return found, Labelled(listed(held[0].photos), names)

@@ -52,10 +52,7 @@ class TrainableNet(nn.Module):
         self._back = [self._learning(name, part) for name, part in parts[first:]]
 
     def forward(self, groups: Sequence[Tensor], generator: torch.Generator | None = None) -> Tensor:
-        """Describe groups of photos, (n, h, w, 3) bytes each: (sum of all n, dim).
-
-        Photos are augmented if there is a generator.
-        """
+        """Describe groups of photos, (n, h, w, 3) bytes; with a generator they are augmented."""
         return torch.cat([self._describe(group, generator) for group in groups])
 
     def _describe(self, pixels: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -204,10 +204,7 @@ class Loader:
 
 
 def _mended(images: list[Image.Image | None]) -> list[Image.Image] | None:
-    """Replace unreadable photos by readable ones: query by positive, negatives by each other.
-
-    None if there is none left.
-    """
+    """Unreadable photos replaced: query by positive, negatives by each other; None if all are."""
     mended: list[Any] = []
     for part in (images[:2], images[2:]):
         readable = [image for image in part if image is not None]

@@ -1,10 +1,10 @@
 """The part that training with tuples and with classes share."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor, nn
 
-from solar.datasets.labelled.sources import Part, holds_out
-from solar.datasets.labelled.training_set import PhotoList
+from solar.datasets.labelled.training_set import PhotoList, Places
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.images import read_image
@@ -24,8 +23,9 @@ from solar.training.objective import Terms
 from solar.training.retrieval.frozen_front import TrainableNet
 from solar.training.retrieval.loader import Loader, TupleBatch
 from solar.training.retrieval.parameter_groups import frozen_stages, parameter_groups
-from solar.training.retrieval.recipe import PhotoRecipe, RetrievalData
-from solar.training.retrieval.validate import Held, validate
+from solar.training.retrieval.recipe import PhotoRecipe
+from solar.training.retrieval.start import build_network
+from solar.training.retrieval.validate import Held, open_photos, validate
 
 P = TypeVar("P", bound=PhotoRecipe)
 
@@ -34,14 +34,20 @@ Batch = tuple[TupleBatch, Tensor]
 
 
 class PhotoTrainer(Trainer[P, Batch]):
-    """A task defines batches and loss; `prepare` also sets `origin` and `loader`.
+    """A task defines the length of an epoch, batches and loss.
 
     Attributes:
+        data: The photos to train on, as `read` opens them.
         origin: Source of the initial weights of each part of the network.
         loader: Reads the photos.
     """
 
     several, watched, validates_first = True, True, True
+    read: ClassVar[Callable[..., Places]]
+    unit: ClassVar[str]
+    """What a batch counts."""
+
+    data: Places
     net: RetrievalNet
     held: Held | None
     origin: dict[str, str]
@@ -51,21 +57,25 @@ class PhotoTrainer(Trainer[P, Batch]):
     def _loss(self, rows: Tensor, shown: Tensor) -> Terms:
         """The loss of the descriptors of all processes, of which (b, dim) are given."""
 
-    def check_share(self, what: str) -> None:
-        """A SolarError if the processes cannot share a batch equally."""
-        batch, processes = self.recipe.batch, self.here.size
-        if batch % processes:
+    @abstractmethod
+    def _steps_per_epoch(self) -> int:
+        """Steps of an epoch of the data; a SolarError if they are too few for a batch."""
+
+    def prepare(self) -> None:
+        """Open the photos and build the network."""
+        recipe, processes = self.recipe, self.here.size
+        self.data, self.held = open_photos(recipe, type(self).read)
+        if recipe.batch % processes:
             raise SolarError(
-                f"A batch of {batch} {what} cannot be shared by {processes} processes: "
+                f"A batch of {recipe.batch} {self.unit} cannot be shared by {processes} processes: "
                 f"choose a multiple, such as batch={processes}."
             )
-
-    def count_steps(self, steps_per_epoch: int) -> None:
-        """Set what follows from the length of an epoch."""
-        self.save_every = self.steps_per_epoch = steps_per_epoch
-        self.validate_every = self.recipe.validation.every * steps_per_epoch
-        planned = self.recipe.epochs * steps_per_epoch
-        self.steps = min(planned, self.recipe.steps or planned)
+        self.save_every = self.steps_per_epoch = self._steps_per_epoch()
+        self.validate_every = recipe.validation.every * self.steps_per_epoch
+        planned = recipe.epochs * self.steps_per_epoch
+        self.steps = min(planned, recipe.steps or planned)
+        self.net, self.origin = build_network(recipe.network)
+        self.loader = Loader(self.data.photos, recipe.images, recipe.seed, self.device)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Parts of the network with their own learning rates."""
@@ -158,33 +168,21 @@ class PhotoTrainer(Trainer[P, Batch]):
         return {"model": files["model"], "mAP": score, "unreadable": len(bad)}
 
 
-def parts_of(data: RetrievalData) -> list[Part]:
-    """The part to train on and, by default, the part that the file holds out."""
-    if data.part == "train" and len(data.source) == 1 and holds_out(data.source[0]):
-        return ["train", "val"]
-    return [data.part]
+def contact_sheet(photos: PhotoList, tuples: Tensor) -> NDArray[np.uint8]:
+    """Draw the first eight (q, s) tuples in rows: query, positive (green), negatives (red)."""
+    colours = ((32, 32, 36), (0, 148, 108), (208, 68, 0))
+    rows = [
+        [
+            np.asarray(ImageOps.expand(_thumbnail(photos, number), 4, colours[min(x, 2)]))
+            for x, number in enumerate(row)
+        ]
+        for row in tuples[:8].tolist()
+    ]
+    return np.vstack([np.hstack(row) for row in rows])
 
 
-def contact_sheet(
-    photos: PhotoList, tuples: Tensor, *, most: int = 8, cell: int = 96
-) -> NDArray[np.uint8]:
-    """Draw the first (q, s) tuples in rows of cells: query, positive (green), negatives (red)."""
-    rows: Sequence[Sequence[int]] = tuples[:most].tolist()
-    gap = max(2, cell // 24)
-    high, wide = len(rows) * (cell + gap) + gap, len(rows[0]) * (cell + gap) + gap
-    sheet = Image.new("RGB", (wide, high), (255, 255, 255))
-    for y, row in enumerate(rows):
-        for x, number in enumerate(row):
-            left, top = x * (cell + gap), y * (cell + gap)
-            colour = ((32, 32, 36), (0, 148, 108), (208, 68, 0))[min(x, 2)]
-            sheet.paste(colour, (left, top, left + cell + gap + 1, top + cell + gap + 1))
-            sheet.paste(_thumbnail(photos, number, cell - gap), (left + gap, top + gap))
-    return np.asarray(sheet)
-
-
-def _thumbnail(photos: PhotoList, number: int, side: int) -> Image.Image:
+def _thumbnail(photos: PhotoList, number: int) -> Image.Image:
     try:
-        image = read_image(photos.read(number))
+        return ImageOps.fit(read_image(photos.read(number)), (92, 92))
     except SolarError:
-        return Image.new("RGB", (side, side), (226, 226, 230))
-    return ImageOps.fit(image, (side, side))
+        return Image.new("RGB", (92, 92), (226, 226, 230))

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from solar.arrays import Pixels
-from solar.datasets.labelled.sources import TrainingSet, read_training_set
+from solar.datasets.labelled.sources import read_training_set
+from solar.datasets.labelled.training_set import TrainingSet
 from solar.errors import SolarError
 from solar.nn.whitening import Whitening, learned_whitening, pca_whitening
 from solar.training.distributed import collect, gather, part, share
@@ -16,33 +17,44 @@ from solar.training.objective import CollapseMonitor, Terms, objective
 from solar.training.retrieval.frozen_front import TrainableNet
 from solar.training.retrieval.hard_negatives import Draw, draw_epoch, mine
 from solar.training.retrieval.loader import Loader
-from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet, parts_of
+from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet
 from solar.training.retrieval.recipe import RetrievalRecipe
-from solar.training.retrieval.start import (
-    COMPUTED,
-    LOCAL_WHITENING_PHOTOS,
-    build_network,
-    compute_whitening,
-)
-from solar.training.retrieval.validate import Held, open_validation
-from solar.training.run import State, seed_everything
+from solar.training.retrieval.start import COMPUTED, LOCAL_WHITENING_PHOTOS, compute_whitening
+from solar.training.run import State
 
 
 class RetrievalTrainer(PhotoTrainer[RetrievalRecipe]):
     """A run of `task: retrieval`; a batch is whole tuples, and the landmarks (tuples, photos)."""
 
-    recipe_class = RetrievalRecipe
+    recipe_class, read, unit = RetrievalRecipe, read_training_set, "tuples"
+    data: TrainingSet
+    tuples: Tensor | None = None  # (q, s) photos of an epoch, once they are mined
 
     def prepare(self) -> None:
         """Open the photos and build the network."""
-        recipe = self.recipe
-        self.data, self.held = _open_data(recipe)
-        self.check_share("tuples")
-        self.count_steps(_steps_per_epoch(recipe, self.data))
-        self.net, self.origin = build_network(recipe.network)
-        self.loader = Loader(self.data.photos, recipe.images, recipe.seed, self.device)
-        self.monitor = CollapseMonitor(recipe.loss, stop=recipe.stop_on_collapse)
-        self.tuples: Tensor | None = None  # (q, s) photos of an epoch, once they are mined
+        super().prepare()
+        self.monitor = CollapseMonitor(self.recipe.loss, stop=self.recipe.stop_on_collapse)
+
+    def _steps_per_epoch(self) -> int:
+        others, negatives = len(self.data.labels) - 1, self.recipe.mining.negatives
+        if others < negatives:  # mining would notice only after the run has begun
+            raise SolarError(
+                f"There {'are' if others != 1 else 'is'} only {others} other landmark"
+                f"{'s' * (others != 1)}, but {negatives} negatives are asked for: set "
+                f"mining.negatives={others}, or add landmarks."
+            )
+        known, asked, batch = len(self.data.queries), self.recipe.mining.queries, self.recipe.batch
+        if known < batch:
+            raise SolarError(
+                f"Only {known} photos have a positive (same landmark), but a batch needs {batch}: "
+                f"set batch={known} or less, or add photos."
+            )
+        if asked < batch:
+            raise SolarError(
+                f"An epoch takes mining.queries={asked} queries, but a batch needs {batch}: "
+                "raise mining.queries, or lower batch."
+            )
+        return min(known, asked) // batch
 
     def ready(self) -> None:
         """Make the miner, too."""
@@ -74,7 +86,7 @@ class RetrievalTrainer(PhotoTrainer[RetrievalRecipe]):
                 yield photos, landmarks[first : first + size]
 
     def _mined(self, epoch: int) -> Tensor:
-        seed_everything(self.recipe.seed + epoch)
+        torch.manual_seed(self.recipe.seed + epoch)
         self.bar.say(f"Mining for epoch {epoch + 1}")
         self.net.eval()
         tuples, figures = self.miner.mine(epoch)
@@ -230,36 +242,3 @@ def _batched(
     readable = ((place, square) for place, square in enumerate(squares) if square is not None)
     while some := list(islice(readable, size)):
         yield [place for place, _ in some], [square for _, square in some]
-
-
-def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Held | None]:
-    data = recipe.data
-    found = [
-        read_training_set(data.source, root=data.root, part=name, missing=data.missing)
-        for name in parts_of(data)
-    ]
-    if data.drop_unverified:
-        found = [photos.verified(", ".join(data.source)) for photos in found]
-    return open_validation(recipe.validation, found[0], recipe.seed, *found[1:])
-
-
-def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet) -> int:
-    others, negatives = len(data.labels) - 1, recipe.mining.negatives
-    if others < negatives:  # mining would notice only after the run has begun
-        raise SolarError(
-            f"There {'are' if others != 1 else 'is'} only {others} other landmark"
-            f"{'s' * (others != 1)}, but {negatives} negatives are asked for: set "
-            f"mining.negatives={others}, or add landmarks."
-        )
-    known, asked = len(data.queries), recipe.mining.queries
-    if known < recipe.batch:
-        raise SolarError(
-            f"Only {known} photos have a positive (same landmark), but a batch needs "
-            f"{recipe.batch}: set batch={known} or less, or add photos."
-        )
-    if asked < recipe.batch:
-        raise SolarError(
-            f"An epoch takes mining.queries={asked} queries, but a batch needs {recipe.batch}: "
-            "raise mining.queries, or lower batch."
-        )
-    return min(known, asked) // recipe.batch

@@ -1,14 +1,16 @@
 """Validation: mAP on held-out photos."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from solar.arrays import AnyFloats
 from solar.datasets.labelled.photo_labels import labelled_photos
-from solar.datasets.labelled.sources import TrainingSet, read_training_set
+from solar.datasets.labelled.sources import holds_out, read_training_set
+from solar.datasets.labelled.training_set import Part, Places, listed
 from solar.datasets.public.registry import GROUND_TRUTHS
 from solar.describe.pipeline import DescribingJob
 from solar.describe.runtime import describer
@@ -18,8 +20,10 @@ from solar.evaluation import EvaluationSettings, evaluate, evaluate_labels
 from solar.evaluation.protocols.revisited import find_truth, truth_photos
 from solar.images import Photos
 from solar.models import RetrievalNet
-from solar.training.retrieval.recipe import RetrievalValidation
+from solar.training.retrieval.recipe import PhotoRecipe
 from solar.training.shared_recipe import PhotoValidation
+
+S = TypeVar("S", bound=Places)
 
 
 @dataclass(frozen=True)
@@ -53,23 +57,27 @@ def open_labelled(sources: Sequence[str | Path]) -> Labelled:
     return Labelled(*labelled_photos(sources))
 
 
-def open_validation(
-    settings: RetrievalValidation, data: TrainingSet, seed: int, held: TrainingSet | None = None
-) -> tuple[TrainingSet, Held | None]:
-    """The data to train on, and the photos to validate on, if any.
+def open_photos(recipe: PhotoRecipe, read: Callable[..., S]) -> tuple[S, Held | None]:
+    """The photos to train on, by `read_training_set` or `places_in`, and those to validate on.
 
-    The first that exists: the settings' source, the held-out part of the training data, or a random
-    fraction of its landmarks.
+    The latter are the first that exists: the source of the validation, what the file of the data
+    holds out, or a random fraction of its landmarks.
     """
+    data, settings = recipe.data, recipe.validation
+    parts: list[Part] = [data.part]
+    if data.part == "train" and len(data.source) == 1 and holds_out(data.source[0]):
+        parts.append("val")
+    how = {name: getattr(data, name) for name in ("root", "missing", "drop_unverified")}
+    found, *held = (read(data.source, part=part, **how) for part in parts)
     if settings.source:
-        return data, open_held(settings)
-    if held is None and settings.fraction is not None:
-        data, held = data.split(settings.fraction, seed=seed)
-    return data, None if held is None else _labelled(held)
+        return found, open_held(settings)
+    if not held and settings.fraction is not None:
+        found, *held = found.split(settings.fraction, seed=recipe.seed)
+    return found, _labelled(held[0]) if held else None
 
 
-def _labelled(held: TrainingSet) -> Labelled:
-    return Labelled(held.photos, [held.labels[n] for n in held.landmarks.tolist()])
+def _labelled(held: Places) -> Labelled:
+    return Labelled(listed(held.photos), [held.labels[n] for n in held.landmarks.tolist()])
 
 
 def validate(net: RetrievalNet, held: Held, settings: PhotoValidation) -> dict[str, float]:

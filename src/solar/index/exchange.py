@@ -111,8 +111,7 @@ def _vector(data: Any, path: str | Path, name: str, dim: int | None) -> Vectors:
         raise SolarError(
             f"{path} holds a descriptor of {name!r} that is not finite: describe it again."
         )
-    unit: Vectors = vector / max(float(np.linalg.norm(vector)), 1e-12)
-    return unit
+    return vector / max(float(np.linalg.norm(vector)), 1e-12)
 
 
 def write_npy(index: PhotoIndex, path: str | Path, *, progress: Progress | None = None) -> int:

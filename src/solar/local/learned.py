@@ -181,8 +181,7 @@ def receptive_boxes(shape: tuple[int, ...], stride: float, scale: float = 1.0) -
     rows, columns = shape
     y, x = np.divmod(np.arange(rows * columns), columns)
     centres = stride * np.stack([y, x, y, x], axis=1)
-    boxes: Floats = ((centres + REACH * np.array([-1, -1, 1, 1])) / scale).astype(np.float32)
-    return boxes
+    return ((centres + REACH * np.array([-1, -1, 1, 1])) / scale).astype(np.float32)
 
 
 def suppressed(

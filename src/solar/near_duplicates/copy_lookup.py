@@ -190,8 +190,7 @@ def _parts(picture: npt.NDArray[np.uint8], others: npt.NDArray[np.uint8]) -> npt
     alike = np.zeros(len(scores), bool)
     alike[likely] = are_parts(*(of[likely] for of in (wholes, parts, which, mirror)))
     inside, around = alike.reshape(2, -1)
-    either: npt.NDArray[np.bool_] = inside | around
-    return either
+    return inside | around
 
 
 def without_copies(

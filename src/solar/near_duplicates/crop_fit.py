@@ -58,10 +58,7 @@ def are_parts(
     laid_over[mirror] = laid_over[mirror][..., ::-1]
     cells = laid_over.reshape(n, _CELLS, side // _CELLS, _CELLS, side // _CELLS).mean(axis=(2, 4))
     cut, fit = _fitted(wholes.astype(np.float32), cells, _window_boxes()[which])
-    alike: npt.NDArray[np.bool_] = (fit >= _PART_FIT) & (
-        _agreeing(cut, cells, _PART_GRID, _PART_ALIKE) >= _PART_BLOCKS
-    )
-    return alike
+    return (fit >= _PART_FIT) & (_agreeing(cut, cells, _PART_GRID, _PART_ALIKE) >= _PART_BLOCKS)
 
 
 def copy_ways(a: Pictures, b: Pictures) -> npt.NDArray[np.int8]:
@@ -117,8 +114,7 @@ def _least_squares(cut: Floats, changes: list[Floats], target: Floats) -> Floats
     normal = normal + np.eye(columns.shape[2], dtype=np.float32) * size * np.float32(1e-6)
     found = np.linalg.solve(normal, columns.transpose(0, 2, 1) @ target[:, :, None])[:, :, 0]
     contrast = np.where(np.abs(found[:, :1]) > 0.2, found[:, :1], 1)
-    moves: Floats = np.clip(found[:, 2:] / contrast, -_FARTHEST, _FARTHEST).astype(np.float32)
-    return moves
+    return np.clip(found[:, 2:] / contrast, -_FARTHEST, _FARTHEST).astype(np.float32)
 
 
 def _lines(centre: Floats, size: Floats, side: int) -> Floats:
@@ -154,8 +150,7 @@ def _agreeing(a: Floats, b: Floats, grid: int, alike: float) -> Floats:
     textured = np.maximum(x.std(axis=2), y.std(axis=2)) > _FLAT
     count = textured.sum(axis=1)
     same = ((_correlation(x, y) >= alike) & textured).sum(axis=1)
-    shares: Floats = np.where(count < _LEAST, 1, same / np.maximum(count, 1)).astype(np.float32)
-    return shares
+    return np.where(count < _LEAST, 1, same / np.maximum(count, 1)).astype(np.float32)
 
 
 def _blocks(pictures: Floats, grid: int) -> Floats:

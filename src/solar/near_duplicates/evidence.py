@@ -271,5 +271,4 @@ def _power(photo: Image.Image, without: Image.Image | None = None) -> Floats:
     cut = grey[: down * _TILE, : across * _TILE].reshape(down, _TILE, across, _TILE)
     tiles = cut.transpose(0, 2, 1, 3).reshape(-1, _TILE, _TILE)
     tiles = (tiles - tiles.mean(axis=(1, 2), keepdims=True)) * _WINDOW
-    power: Floats = (np.abs(np.fft.rfft2(tiles)) ** 2 + _NOISE).astype(np.float32)
-    return power
+    return (np.abs(np.fft.rfft2(tiles)) ** 2 + _NOISE).astype(np.float32)

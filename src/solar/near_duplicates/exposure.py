@@ -123,5 +123,4 @@ def _blocks(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     down, across = (min(_BLOCKS, side // _LEAST) for side in (height, width))
     high, wide = height // down, width // across
     cut_off = values[: down * high, : across * wide].reshape(down, high, across, wide)
-    blocks: npt.NDArray[Any] = cut_off.transpose(0, 2, 1, 3).reshape(down * across, -1)
-    return blocks
+    return cut_off.transpose(0, 2, 1, 3).reshape(down * across, -1)

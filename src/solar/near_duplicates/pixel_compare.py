@@ -102,8 +102,7 @@ def cut(photo: Image.Image, region: Region, size: tuple[int, int]) -> Image.Imag
 def _detail(photo: Image.Image) -> Floats:
     grey = photo.convert("L")
     smooth = grey.filter(ImageFilter.GaussianBlur(_BLUR))
-    detail: Floats = np.asarray(grey, np.float32) - np.asarray(smooth, np.float32)
-    return detail
+    return np.asarray(grey, np.float32) - np.asarray(smooth, np.float32)
 
 
 def _blocks(detail: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -112,8 +111,7 @@ def _blocks(detail: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     rows, columns = (np.linspace(0, side, _BLOCKS + 1).astype(int)[:-1] for side in (height, width))
 
     def total(values: Floats) -> Floats:
-        sums: Floats = np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)
-        return sums
+        return np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)
 
     a, b = detail
     count = total(np.ones_like(a))

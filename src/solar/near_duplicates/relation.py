@@ -356,8 +356,7 @@ def _seconds(a: ComparedPhoto, b: ComparedPhoto) -> float | None:
 def _relative(matrix: Doubles, a: LocalFeatures, b: LocalFeatures) -> Doubles:
     """A mapping in relative coordinates, from one in shrunk pixels."""
     mapping = np.linalg.inv(_from_unit_square(b)) @ matrix @ _from_unit_square(a)
-    result: Doubles = mapping / mapping[2, 2] if abs(mapping[2, 2]) > 1e-12 else mapping
-    return result
+    return mapping / mapping[2, 2] if abs(mapping[2, 2]) > 1e-12 else mapping
 
 
 def _from_unit_square(features: LocalFeatures) -> Doubles:

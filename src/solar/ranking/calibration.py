@@ -298,5 +298,4 @@ def calibrated_models() -> list[str]:
 
 
 def _logistic(odds: Doubles) -> Doubles:
-    p: Doubles = 1 / (1 + np.exp(-np.clip(odds, -50.0, 50.0)))
-    return p
+    return 1 / (1 + np.exp(-np.clip(odds, -50.0, 50.0)))

@@ -122,5 +122,4 @@ def _combined(own: Vectors, others: Vectors, weights: NDArray[np.float32]) -> Ve
     total = own + np.matmul(weights[:, None], others)[:, 0]
     norm = np.linalg.norm(total, axis=1, keepdims=True)
     # Scores of true neighbours are positive, so the sum is longer than 1; wrong ones could cancel.
-    unit: Vectors = np.where(norm > 1e-6, total / np.maximum(norm, 1e-6), own).astype(np.float32)
-    return unit
+    return np.where(norm > 1e-6, total / np.maximum(norm, 1e-6), own).astype(np.float32)

@@ -32,8 +32,7 @@ def mapped(path: Path, rows: int, dim: int) -> AnyFloats:
             content = mmap.mmap(file.fileno(), rows * dim * dtype.itemsize, access=mmap.ACCESS_READ)
         except ValueError as error:
             raise SolarError(f"{path} is cut short: restore it or build it again.") from error
-    vectors: AnyFloats = np.frombuffer(content, dtype).reshape(rows, dim)
-    return vectors
+    return np.frombuffer(content, dtype).reshape(rows, dim)
 
 
 class Rows:
@@ -112,8 +111,7 @@ class Rows:
         if self._order is not None:
             wanted = self._order[wanted]
         if len(self.parts) == 1:
-            found: AnyFloats = self.parts[0][wanted]
-            return found
+            return self.parts[0][wanted]
         out: AnyFloats = np.empty((len(wanted), self.shape[1]), self.dtype)
         places = np.argsort(wanted, kind="stable")
         ends = np.searchsorted(wanted[places], self.starts)

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from solar.arrays import RowNumbers
+from solar.arrays import Doubles, RowNumbers
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError, and_more
-from solar.files import reading, replacing
+from solar.files import reading, writing
 from solar.index.embeddings import (
     Described,
     DescribedCollection,
@@ -187,7 +186,7 @@ class ChosenPairs:
     asked: RowNumbers  # (m,) rows of the photos that are paired
     lists: NeighbourLists  # of each of them
     order: NameOrder | None = None  # for neighbours in time, if any are wanted
-    points: npt.NDArray[np.float64] | None = None  # (n, 3) in space; NaN where unknown
+    points: Doubles | None = None  # (n, 3) in space; NaN where unknown
     numbers: RowNumbers = field(init=False, repr=False)  # (n,) a row's place in `asked`, or -1
 
     def __post_init__(self) -> None:
@@ -286,8 +285,7 @@ def with_features(
 
     def found(name: str) -> LocalFeatures | None:
         try:
-            fresh = verifier.features(name)
-            return verifier.kept(name) or fresh
+            return verifier.features(name)
         except SolarError as error:
             errors[name] = str(error)
             return None
@@ -311,10 +309,7 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
     the disk is full or read-only.
     """
     count, spaced, broken = 0, set[str](), set[str]()
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as out,
-    ):
+    with writing(path) as out:
         for pair in pairs:
             if unlisted := {name for name in pair if len(name.splitlines()) != 1}:
                 broken |= unlisted

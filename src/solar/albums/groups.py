@@ -37,14 +37,7 @@ from solar.index.embeddings import (
 )
 from solar.ranking.verify import Verifier, VerifySettings
 from solar.records import Records
-from solar.sfm.pairs import (
-    PAIRS,
-    ChosenPairs,
-    PairSettings,
-    chosen_pairs,
-    matched,
-    verifier_of,
-)
+from solar.sfm.pairs import PAIRS, ChosenPairs, PairSettings, chosen_pairs, matched, verifier_of
 
 SHARE = 0.5
 """This share of the smaller group's photos must match as many of the larger."""
@@ -261,11 +254,7 @@ def _alike(a: set[int], b: set[int]) -> float:
 
 
 def _supported(
-    small: Sequence[int],
-    large: int,
-    linked: dict[int, set[int]],
-    own: dict[int, int],
-    share: float,
+    small: Sequence[int], large: int, linked: dict[int, set[int]], own: dict[int, int], share: float
 ) -> bool:
     """Whether enough photos of a group match enough of another."""
     needed = max(min(math.ceil(share * len(small)), MOST), 1)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from solar.describe.progress import Progress
     from solar.models import RetrievalNet
 
-
 _KNOWN = frozenset({"path", "tags", "taken", "position", "camera"})  # the keys of metadata
 
 AnIndex = TypeVar("AnIndex", bound=PhotoIndex)

@@ -34,7 +34,7 @@ from solar.ranking.results import SearchResults
 from solar.ranking.verify import FRESH, VerifySettings, kept_verifier
 from solar.storage.conditions import Condition, Where, parse_where
 from solar.storage.own_fields import FieldValue
-from solar.storage.protocol import Engine, NoVectorsError, Storage
+from solar.storage.protocol import Engine, NoVectorsError
 from solar.storage.types import DescriptorSpec, Hit, Photo
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from solar.arrays import Vectors
     from solar.images import Box, Source
-
 
 T = TypeVar("T")
 Conditions: TypeAlias = str | Sequence[str | Condition] | Mapping[str, FieldValue] | None
@@ -120,7 +119,7 @@ class Searchable(ABC):
     has_vectors: ClassVar[bool] = False
     """Whether there is one embedding per photo, which some re-ranking methods need."""
 
-    def __init__(self, engine: Storage) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.kept: dict[str, Any] = {}  # by re-ranking methods, between searches
         self._fields = set[str]()  # own fields that a photo had
@@ -150,7 +149,7 @@ class Searchable(ABC):
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """Indexed photos and their embeddings (dim,), by path; unknown paths are left out."""
-        raise NoVectorsError
+        return self.engine.lookup(paths)
 
     def conditions(self, where: Conditions) -> Where:
         """Conditions as `parse_where` reads them; a SolarError names a field that no photo has."""
@@ -519,8 +518,7 @@ class Search:
             found = self.index.nearest(asked, count + most, self._where)
             return [self._passing(hits)[:count] for hits in found]
 
-        engine = cast("Engine", self.index.engine)
-        return Surroundings(engine, self.index.kept, passing, nearest)
+        return Surroundings(self.index.engine, self.index.kept, passing, nearest)
 
     @cached_property
     def _judged(self) -> list[list[Hit]]:

@@ -118,13 +118,14 @@ class LocalCache:
             content = None
         return None if content is None else unpack(content, file_identity(photo))
 
-    def put(self, name: str, photo: Source, features: LocalFeatures) -> None:
-        """Keep the features of a photo, in place of older ones."""
+    def put(self, name: str, photo: Source, features: LocalFeatures) -> LocalFeatures:
+        """Keep the features of a photo, in place of older ones; return them as `get` does."""
         if self.writable:
             try:
                 self._records.put([(name_digest(name), pack(features, file_identity(photo)))])
             except SolarError:  # a read-only folder, or a full disk
                 self.writable = False
+        return rounded(features)
 
 
 def count_kept(folder: Path) -> tuple[int, int]:

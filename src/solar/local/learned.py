@@ -79,12 +79,7 @@ def local_maps(model: RetrievalNet, images: Tensor) -> list[LocalMap]:
 
 
 def network_features(
-    photo: Source,
-    model: RetrievalNet,
-    *,
-    keypoints: int,
-    size: int,
-    box: Box | None = None,
+    photo: Source, model: RetrievalNet, *, keypoints: int, size: int, box: Box | None = None
 ) -> StrongLocations:
     """Find and describe what is strong in a photo; arguments are those of `local_features`.
 

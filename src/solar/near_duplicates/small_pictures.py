@@ -69,11 +69,6 @@ class SmallPictures:
         blocks = [invariant(self.all[at : at + _SOME]) for at in range(0, len(self), _SOME)]
         return np.concatenate([np.empty((0, SHAPE), np.float32), *blocks])
 
-    def size(self, row: int) -> tuple[int, int]:
-        """Width and height of a photo; 0 if it could not be read."""
-        width, height = self.sizes[row].tolist()
-        return width, height
-
 
 def small_pictures(
     names: Sequence[str], find: Finder, folder: Path, progress: Progress | None = None

@@ -291,10 +291,5 @@ def _calibrations() -> dict[str, Calibration]:
     return {facts["fingerprint"]: _of(facts) for facts in probabilities().values()}
 
 
-def calibrated_models() -> list[str]:
-    """The names of the models that have a calibration."""
-    return list(probabilities())
-
-
 def _logistic(odds: Doubles) -> Doubles:
     return 1 / (1 + np.exp(-np.clip(odds, -50.0, 50.0)))

@@ -11,9 +11,10 @@ import numpy as np
 
 from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.ranking.calibration import FEWEST, Background, Calibration, calibrated_models
+from solar.ranking.calibration import FEWEST, Background, Calibration
 from solar.storage.protocol import Engine
 from solar.storage.types import Hit
+from solar.weights import probabilities
 
 if TYPE_CHECKING:
     from solar.ranking.query import Part
@@ -90,7 +91,7 @@ class SearchResults:
                 f"There are no probabilities after {after}: leave out the minimum probability, "
                 "or the re-ranking."
             )
-        known = " and ".join(calibrated_models()) or "no model"
+        known = " and ".join(probabilities()) or "no model"
         raise SolarError(
             f"{self.engine.spec.model or 'The model of this index'} has no calibrated "
             f"probabilities (available for {known}): leave out the minimum probability, or fit "

@@ -32,6 +32,7 @@ from solar.arrays import Floats, Vectors
 from solar.defaults import SIZE
 from solar.errors import SolarError, and_more
 from solar.files import cache_directory
+from solar.images import Roots
 from solar.images.opencv import opencv
 from solar.local.cache import LocalCache, own_folder, rounded
 from solar.local.features import (
@@ -320,6 +321,15 @@ def kept_verifier(engine: Engine, settings: VerifySettings, kept: dict[str, Any]
 def index_verifier(engine: Engine, settings: VerifySettings) -> Verifier:
     """The verifier of an index: keeps features in its folder, or in the user's cache for Milvus."""
     roots = engine.roots.moved_to(settings.photos)
+    folder = own_folder(engine.folder)
+    if folder is None:
+        name = hashlib.sha256(str(roots).encode()).hexdigest()[:16]
+        folder = cache_directory() / "local" / name
+    return verifier_of(roots, folder, settings)
+
+
+def verifier_of(roots: Roots, folder: Path, settings: VerifySettings) -> Verifier:
+    """A verifier that keeps features in a folder; a SolarError if the photos are not at `roots`."""
     if not roots:
         raise SolarError(
             "Verification reads the photos, but the index does not know where they are: name "
@@ -333,10 +343,6 @@ def index_verifier(engine: Engine, settings: VerifySettings) -> Verifier:
             f"{roots} no longer exists: say where the photos are with `photos=`, or with "
             "`solar index relocate`."
         )
-    folder = own_folder(engine.folder)
-    if folder is None:
-        name = hashlib.sha256(str(roots).encode()).hexdigest()[:16]
-        folder = cache_directory() / "local" / name
     return Verifier(roots.find, folder, settings)
 
 

@@ -38,7 +38,7 @@ from solar.index.embeddings import (
 )
 from solar.local.features import LocalFeatures
 from solar.ranking.calibration import Evidence
-from solar.ranking.verify import Verifier, VerifySettings
+from solar.ranking.verify import Verifier, VerifySettings, verifier_of
 from solar.storage.geo import in_space, straight
 
 Pair: TypeAlias = tuple[str, str]
@@ -120,7 +120,8 @@ def pairs(
         verifier = None
         if settings.verify:  # fail before any work
             wanted = VerifySettings() if settings.verify is True else settings.verify
-            verifier = verifier_of(photos, wanted)
+            roots = photos.roots.moved_to(wanted.photos)
+            verifier = verifier_of(roots, photos.local, wanted)
         chosen: Iterable[Pair] = (found := chosen_pairs(photos, settings, folder, progress))
         if verifier is not None:
             chosen = verified(found, verifier, len(found), progress)
@@ -232,17 +233,6 @@ class ChosenPairs:
             apart = np.linalg.norm(self.points[rows] - self.points[asked][:, None], axis=2)
             rows = np.where(apart > straight(settings.within), -1, rows)
         return rows
-
-
-def verifier_of(photos: DescribedCollection, settings: VerifySettings) -> Verifier:
-    """A verifier for a collection; a SolarError without its photos."""
-    roots = photos.roots.moved_to(settings.photos)
-    if not any(Path(root.path).exists() for root in roots.roots):
-        raise SolarError(
-            f"{roots or 'The folder of the photos'} cannot be found: name it with `photos=`, or "
-            "photos= in Python."
-        )
-    return Verifier(roots.find, photos.local, settings)
 
 
 def verified(

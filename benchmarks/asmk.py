@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from solar.asmk.build import KEYPOINTS, SIZE
 from solar.asmk.features import Finder
 from solar.asmk.index import begin
-from solar.asmk.kernel import KERNEL, aggregate
+from solar.asmk.kernel import ASSIGN, aggregate
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.evaluation.result import interval
@@ -136,7 +136,7 @@ def local_row(
             for number in queries
         }
         start = time.perf_counter()
-        asked = {n: aggregate(rows, codebook, KERNEL.assign) for n, rows in features.items()}
+        asked = {n: aggregate(rows, codebook, ASSIGN) for n, rows in features.items()}
         aggregating = (time.perf_counter() - start) / len(asked)
         scores, precisions = evaluated(photos, galleries, search)
         facts = engine.info()

@@ -26,8 +26,8 @@ from solar.images import find_photos
 from solar.index import Index
 from solar.index.build import fill
 from solar.index.embeddings import described
-from solar.ranking.verify import VerifySettings
-from solar.sfm.pairs import PairSettings, chosen_pairs, verifier_of
+from solar.ranking.verify import VerifySettings, verifier_of
+from solar.sfm.pairs import PairSettings, chosen_pairs
 
 THRESHOLDS = [round(0.5 + 0.02 * step, 2) for step in range(20)]
 
@@ -54,7 +54,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     photos = described(_index(options), options.folder)
     labels = [name.split("/")[-2] for name in photos.names]
     chosen = chosen_pairs(photos, PairSettings(settings.k), options.folder)
-    verifier = verifier_of(photos, VerifySettings())
+    verifier = verifier_of(photos.roots, photos.local, VerifySettings())
     graph = matching_pairs(photos, chosen, verifier, options.folder)
     groups = grouped(photos.names, graph, settings)
     rows = [[photos.rows[name] for name in group.names] for group in groups]

@@ -170,8 +170,7 @@ def scene(photos: Path, work: Path, ks: list[int], kinds: list[str]) -> list[dic
     """Reconstructions of a folder of photos."""
     import solar
     from solar.index.embeddings import described
-    from solar.ranking.verify import VerifySettings
-    from solar.sfm.pairs import verifier_of
+    from solar.ranking.verify import VerifySettings, verifier_of
 
     collection = described(photos, work)
     every = list(combinations(collection.names, 2))
@@ -179,7 +178,7 @@ def scene(photos: Path, work: Path, ks: list[int], kinds: list[str]) -> list[dic
     rows = []
     for kind in kinds:
         settings = VerifySettings(model=kind, size=SIZE, keypoints=KEYPOINTS)
-        verifier = verifier_of(collection, settings)
+        verifier = verifier_of(collection.roots, collection.local, settings)
         for name, pairs in {**chosen, "all": every}.items():
             found = one_scene(photos, pairs, verifier, work / f"{kind} {name}")
             facts = {"features": kind, "chosen": name, "photos": len(collection)}

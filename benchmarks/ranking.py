@@ -37,7 +37,7 @@ from solar.local.features import LocalFeatures
 from solar.ranking import verify
 from solar.ranking.calibration import Evidence
 from solar.ranking.verify import Verifier, VerifySettings
-from solar.storage.protocol import Storage
+from solar.storage.protocol import Engine
 
 # None of the first has a calibration: verification then puts the most points first.
 PLAIN = ("", "average", "alpha", "dba", "diffusion", "superglobal", "verify")
@@ -167,7 +167,7 @@ def remembering(index: Index) -> Iterator[None]:
             known = {path: compared.get((query, path)) for path in paths}
             return {path: one for path, one in known.items() if one is not None}
 
-    def made(engine: Storage, settings: VerifySettings) -> Verifier:
+    def made(engine: Engine, settings: VerifySettings) -> Verifier:
         return Remembering(index.roots.find, index_features, settings)
 
     index_features = own_folder(index.engine.folder)

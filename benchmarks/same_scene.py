@@ -34,11 +34,11 @@ from solar.images.opencv import opencv
 from solar.images.sources import find_photos
 from solar.local.features import LocalFeatures, LocalModel, local_features, local_model
 from solar.matching.match import match_features, scene_threshold
-from solar.ranking.verify import VerifySettings
+from solar.ranking.verify import ERROR, VerifySettings
 
 SETTINGS = VerifySettings()
 WAYS: dict[str, tuple[int, dict[str, Any]]] = {
-    "verify": (SETTINGS.keypoints, {"threshold": SETTINGS.threshold, "iterations": 1000}),
+    "verify": (SETTINGS.keypoints, {"threshold": ERROR, "iterations": 1000}),
     "match": (2048, {}),
     "fundamental": (2048, {"geometry": "fundamental"}),
 }

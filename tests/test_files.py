@@ -81,15 +81,16 @@ def _read(file: Path, failure: type[Exception] | Exception) -> None:
 
 
 def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    make_folder(tmp_path)
-    make_folder(tmp_path / "new" / "one", "marker")
-    for harmless in (LOCK, ".solar-01234567.tmp", "list"):
-        (tmp_path / harmless).touch()
-    make_folder(tmp_path, "marker", frozenset({"list", "new"}))
+    folder = tmp_path / "new" / "one"
+    make_folder(folder, "marker")
+    for harmless in (LOCK, ".solar-01234567.tmp"):
+        (folder / harmless).touch()
+    make_folder(folder, "marker")
+    (folder / "list").touch()
     with pytest.raises(SolarError, match="other files"):
-        make_folder(tmp_path, "marker", frozenset({"new"}))
-    (tmp_path / "marker").touch()
-    make_folder(tmp_path, "marker")
+        make_folder(folder, "marker")
+    (folder / "marker").touch()
+    make_folder(folder, "marker")
 
 
 def test_a_lock_refuses_or_waits(tmp_path: Path) -> None:

@@ -309,7 +309,8 @@ def _transfer(url: str, job: _Job) -> None:
             _check_can_be_judged(response, said)
         with job.part.open("ab" if start else "wb") as part:
             if not start:
-                _write_origin(url, said, job)
+                with replacing(job.origin, durable=False, complaint=None) as note:
+                    note.write_text(json.dumps({"url": url, **asdict(said)}))
             _copy(response, part, start, said.total, job.report)
             os.fsync(part.fileno())
 
@@ -371,11 +372,6 @@ def _copy(
     report(done, total)
     if total is not None and done < total:
         raise DroppedError(f"the connection was dropped after {done:,} of {total:,} bytes")
-
-
-def _write_origin(url: str, said: Announced, job: _Job) -> None:
-    with replacing(job.origin, durable=False, complaint=None) as temporary:
-        temporary.write_text(json.dumps({"url": url, **asdict(said)}))
 
 
 def _read_origin(job: _Job) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from solar.errors import PassingError, SolarError
 
@@ -111,18 +112,22 @@ def replacing(
         raise complaint(path, error) from error
 
 
-def make_folder(
-    folder: Path,
-    marker: str | None = None,
-    beside: frozenset[str] = frozenset(),
-    complaint: Complaint = unwritable,
-) -> None:
+@contextmanager
+def writing(path: str | Path, newline: str = "\n") -> Iterator[TextIO]:
+    """As `replacing`, a text file to write; names of files may be arbitrary bytes."""
+    with (
+        replacing(path) as temporary,
+        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline=newline) as out,
+    ):
+        yield out
+
+
+def make_folder(folder: Path, marker: str | None = None, complaint: Complaint = unwritable) -> None:
     """Make a folder, and those above it.
 
     Args:
         folder: It may be there already.
-        marker: A SolarError if the folder holds other files but not this one.
-        beside: Files that may exist before the marker, like the lock.
+        marker: A SolarError if the folder holds other files, besides the lock, but not this one.
         complaint: The error to raise where it cannot be made.
     """
     try:
@@ -132,18 +137,15 @@ def make_folder(
         files = {file.name for file in folder.iterdir() if not TEMPORARY.fullmatch(file.name)}
     except OSError as error:
         raise complaint(folder, error) from error
-    if files - beside - {LOCK}:
+    if files - {LOCK}:
         raise SolarError(f"{folder} holds other files: choose a new or empty folder.")
 
 
 @contextmanager
-def locked(
-    file: Path, busy: str | None = None, *, complaint: Complaint = unwritable
-) -> Iterator[None]:
+def locked(file: Path, busy: str | None = None) -> Iterator[None]:
     """Hold a lock file in the block.
 
     If another process has it, raise a PassingError with the text `busy`, or wait if that is None.
-    `complaint` makes the error where the file cannot be written.
     """
     from filelock import FileLock, Timeout
 
@@ -153,7 +155,7 @@ def locked(
     except Timeout:
         raise PassingError(busy or "") from None
     except OSError as error:
-        raise complaint(file.parent, error) from error
+        raise unwritable(file.parent, error) from error
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ from solar.asmk.kernel import Signatures, aggregate
 from solar.errors import SolarError
 from solar.index import Index
 from solar.storage.conditions import parse_where
-from solar.storage.types import DescriptorSpec, Hit, Photo
+from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo
 
 DIM = 70
 CODEBOOK = Codebook(np.random.default_rng(0).normal(size=(16, DIM)).astype(np.float32))
@@ -82,7 +82,7 @@ def test_nothing_shared_is_not_found(engine: AsmkFolder) -> None:
 
 def test_photos_added_replaced_and_removed(engine: AsmkFolder) -> None:
     assert engine.add_signatures(described([29, 30, 31])) == 3
-    assert engine.remove([path(3), path(0)]) == 2
+    engine.amend(Amendment(removed=[path(3), path(0)]))
     now = [n for n in range(32) if n not in (0, 3)]
     assert len(engine) == 30
     for _ in range(2):
@@ -110,7 +110,7 @@ def test_a_reader_goes_on_while_files_are_replaced(engine: AsmkFolder) -> None:
     with Index.open(engine.folder) as reader:
         before = reader.engine.search_signatures([query(103)], 30)
         engine.compact()
-        engine.remove([path(7)])
+        engine.amend(Amendment(removed=[path(7)]))
         [after] = reader.engine.search_signatures([query(103)], 30)
     assert [hit for hit in before[0] if hit.path != path(7)] == after
 

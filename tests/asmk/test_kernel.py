@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.asmk_oracle import signs, similarity, unpacked
 
+from solar.arrays import Floats
 from solar.asmk import kernel as module
 from solar.asmk.codebook import Codebook, sum_residuals
-from solar.asmk.kernel import Kernel, Postings, Signatures, aggregate, binarise
+from solar.asmk.kernel import Postings, Signatures, aggregate, binarise, selectivity
 from solar.errors import SolarError
 
 
@@ -23,9 +24,8 @@ def drawn(seed: int, photos: int, dim: int, words: int = 12) -> tuple[Codebook, 
     ]
 
 
-def compare(left: Signatures, right: Signatures, dim: int, kernel: Kernel | None = None) -> float:
+def compare(left: Signatures, right: Signatures, table: Floats) -> float:
     """The similarity of two photos, by an inverted file of the second; 0 where one has no words."""
-    table = (kernel or Kernel()).table(dim)
     one = Postings.gather([right], right.bits.shape[1])
     norms = float(np.sqrt(len(left) * len(right)))
     return float(one.scores(left, table)[0]) / max(norms, 1.0)
@@ -43,11 +43,11 @@ def test_scores_are_those_of_the_definition(
     seed: int, dim: int, assign: int, alpha: float, threshold: float
 ) -> None:
     codebook, photos = drawn(seed, 6, dim)
-    kernel = Kernel(alpha=alpha, threshold=threshold, assign=assign)
+    table = selectivity(dim, alpha, threshold)
     query, *others = photos
     asked = aggregate(query, codebook, assign)
     for other in others:
-        found = compare(asked, aggregate(other, codebook), dim, kernel)
+        found = compare(asked, aggregate(other, codebook), table)
         x, y = signs(query, codebook.words, assign), signs(other, codebook.words)
         wanted = similarity(x, y, alpha=alpha, threshold=threshold)
         assert found == pytest.approx(wanted, abs=1e-5)
@@ -67,13 +67,13 @@ def test_a_photo_without_features_has_no_words() -> None:
     codebook, _ = drawn(0, 1, 70)
     empty = aggregate(np.empty((0, 70), np.float32), codebook)
     assert (len(empty), empty.bits.shape) == (0, (0, 2))
-    assert compare(empty, empty, 70) == 0
+    assert compare(empty, empty, selectivity(70)) == 0
 
 
 def test_a_photo_is_like_itself() -> None:
     codebook, [photo, *_] = drawn(1, 3, 128)
     one = aggregate(photo, codebook)
-    assert compare(one, one, 128) == pytest.approx(1)
+    assert compare(one, one, selectivity(128)) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 20])
@@ -85,9 +85,9 @@ def test_an_inverted_file_scores_all_photos_piece_by_piece(
     signatures = [aggregate(photo, codebook) for photo in photos]
     postings = Postings.gather(signatures, codebook.blocks)
     query = aggregate(photos[0], codebook, 5)
-    scores = postings.scores(query, Kernel().table(128))
+    scores = postings.scores(query, selectivity(128))
     norms = postings.norms() * np.sqrt(len(query))
-    wanted = [compare(query, one, 128) for one in signatures]
+    wanted = [compare(query, one, selectivity(128)) for one in signatures]
     assert max(wanted) > 0.1
     np.testing.assert_allclose(scores / np.maximum(norms, 1), wanted, atol=1e-6)
 
@@ -119,7 +119,7 @@ def test_photos_without_any_feature_can_be_written(tmp_path: Path) -> None:
     with (tmp_path / "postings").open("wb") as file:
         Postings.gather([none, none], 2).write(file)
     mapped = Postings.mapped(tmp_path / "postings")
-    assert mapped.scores(none, Kernel().table(128)).tolist() == [0, 0]
+    assert mapped.scores(none, selectivity(128)).tolist() == [0, 0]
 
 
 def test_a_file_that_is_cut_short_is_damaged(tmp_path: Path) -> None:
@@ -140,12 +140,6 @@ def test_bits_are_counted_alike_without_numpy_2(monkeypatch: pytest.MonkeyPatch)
     assert module._ones(bits).tolist() == wanted
     monkeypatch.delattr(np, "bitwise_count", raising=False)
     assert module._ones(bits).tolist() == wanted
-
-
-@pytest.mark.parametrize("wrong", [{"alpha": 0}, {"threshold": 1.0}, {"assign": 0}])
-def test_a_kernel_that_makes_no_sense(wrong: dict[str, float]) -> None:
-    with pytest.raises(SolarError):
-        Kernel(**wrong)
 
 
 def test_photos_quantised_together_are_as_each_alone() -> None:

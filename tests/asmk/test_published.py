@@ -8,7 +8,7 @@ from support.drawn import relative_error
 from support.golden2 import golden2
 
 from solar.asmk.codebook import Codebook, Residuals
-from solar.asmk.kernel import Kernel, Postings, Signatures, aggregate, binarise
+from solar.asmk.kernel import Postings, Signatures, aggregate, binarise, selectivity
 from solar.errors import SolarError
 
 GOLDEN = golden2("asmk")
@@ -47,7 +47,7 @@ def test_similarities_equal_the_published_ones(name: str) -> None:
     photos = [aggregate(whole(image), CODEBOOK, assign) for image in range(len(GOLDEN[name]))]
     query = aggregate(GOLDEN["rasmk_query"], CODEBOOK, assign)
     # The published code compares whole bytes: what fills the last one up counts as agreement.
-    table = Kernel(float(alpha), float(threshold), assign=assign).table(8 * -(-DIM // 8))
+    table = selectivity(8 * -(-DIM // 8), float(alpha), float(threshold))
     postings = Postings.gather(photos, CODEBOOK.blocks)
     found = postings.scores(query, table)
     found = found / np.maximum(postings.norms() * np.sqrt(len(query)), 1)
@@ -69,6 +69,6 @@ def test_descriptors_of_another_length_are_refused() -> None:
 
 def test_agreement_equal_to_the_threshold_does_not_count() -> None:
     """Signatures of 8 bits that differ in 2 agree by exactly a half."""
-    table = Kernel(threshold=0.5).table(8)
+    table = selectivity(8, threshold=0.5)
     assert table[:2].tolist() == pytest.approx([1, 0.421875])
     assert not table[2:].any()

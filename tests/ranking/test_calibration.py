@@ -18,7 +18,6 @@ from solar.ranking.calibration import (
     Calibration,
     Evidence,
     Judged,
-    calibrated_models,
     calibration_error,
     calibration_of,
     fitted,
@@ -36,7 +35,7 @@ TRUTH = Calibration(
 )
 
 
-@pytest.fixture(params=calibrated_models())
+@pytest.fixture(params=list(probabilities()))
 def calibration(request: pytest.FixtureRequest) -> Calibration:
     found = calibration_of(probabilities()[request.param]["fingerprint"])
     assert found is not None
@@ -50,7 +49,7 @@ def one(calibration: Calibration, score: float, evidence: Evidence | None = None
 
 
 def test_the_bundled_models_are_calibrated_and_others_are_not() -> None:
-    assert "solar-lite0" in calibrated_models()
+    assert "solar-lite0" in probabilities()
     assert calibration_of("another") is None
     assert calibration_of("") is None
 

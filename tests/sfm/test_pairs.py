@@ -127,7 +127,7 @@ def test_queries_alone_are_paired_with_all_photos(tmp_path: Path) -> None:
         ({"min_score": float("nan")}, "from -1 to 1, not nan"),
         ({"query": ["gone.jpg"]}, "names 'gone.jpg', but no photo of the collection has that name"),
         ({"model": "solar-r18"}, "already holds embeddings: leave out `model=`"),
-        ({"verify": True}, "cannot be found: name it with `photos=`"),
+        ({"verify": True}, "does not know where they are: .* `photos=`"),
     ],
 )
 def test_what_cannot_be_is_told_at_once(

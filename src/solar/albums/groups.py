@@ -35,16 +35,9 @@ from solar.index.embeddings import (
     split_options,
     working,
 )
-from solar.ranking.verify import Verifier, VerifySettings
+from solar.ranking.verify import Verifier, VerifySettings, verifier_of
 from solar.records import Records
-from solar.sfm.pairs import (
-    PAIRS,
-    ChosenPairs,
-    PairSettings,
-    chosen_pairs,
-    matched,
-    verifier_of,
-)
+from solar.sfm.pairs import PAIRS, ChosenPairs, PairSettings, chosen_pairs, matched
 
 SHARE = 0.5
 """This share of the smaller group's photos must match as many of the larger."""
@@ -123,9 +116,10 @@ def groups(
     settings, describing = split_options(settings or GroupSettings(), options)
     with working(work) as folder:
         found = described(source, folder, device=settings.device, **describing).moved_to(photos)
-        verifier = verifier_of(found, VerifySettings(inliers=settings.inliers))
-        wanted = PairSettings(settings.k, settings.min_score, device=settings.device)
-        chosen = chosen_pairs(found, wanted, folder, progress)
+        wanted = VerifySettings(inliers=settings.inliers)
+        verifier = verifier_of(found.roots, found.local, wanted)
+        neighbours = PairSettings(settings.k, settings.min_score, device=settings.device)
+        chosen = chosen_pairs(found, neighbours, folder, progress)
         graph = matching_pairs(found, chosen, verifier, folder, progress)
         return GroupReport(len(found), grouped(found.names, graph, settings), found.roots)
 
@@ -175,31 +169,11 @@ def matching_pairs(
 
     Unfinished work is kept in `folder`. A SolarError if the disk is full or read-only.
     """
-    count = len(chosen)
-    found = _compared(photos, chosen, verifier, folder, count, progress)
-    kept, first = [(np.empty((0, 2), np.int64), np.empty(0, np.int32))], 0
-    for rows in chosen.pieces():
-        counts = found[first : first + len(rows)]
-        good = np.flatnonzero(counts > 0)
-        kept.append((np.sort(rows[good], axis=1), counts[good]))
-        first += len(rows)
-    pairs, strengths = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-    return MatchingPairs(pairs, strengths)
-
-
-def _compared(
-    photos: DescribedCollection,
-    chosen: ChosenPairs,
-    verifier: Verifier,
-    folder: Path,
-    count: int,
-    progress: Progress | None,
-) -> npt.NDArray[np.int32]:
-    """The inliers of pairs of the same scene, 0 of others; -1 where a photo cannot be read."""
-    known = f"{__version__} {photos.digest} {photos.roots.stored()} {verifier.settings} {count}"
-    digest = hashlib.sha256(known.encode("utf-8", "surrogateescape"))
+    known = f"{__version__} {photos.digest} {photos.roots.stored()} {verifier.settings}"
+    digest, count = hashlib.sha256(known.encode("utf-8", "surrogateescape")), 0
     for rows in chosen.pieces():
         digest.update(rows.astype("<i8").tobytes())
+        count += len(rows)
 
     def more(number: int) -> Iterator[tuple[bytes, bool]]:
         for some in matched(islice(chosen, number * PAIRS, None), verifier):
@@ -212,11 +186,19 @@ def _compared(
 
     records = Records(folder / f"matched-{digest.hexdigest()[:16]}")
     advance = counted(progress, "Verifying", count)
-    found = [np.empty(0, np.int32)]
+    blocks = [np.empty(0, np.int32)]
     for value in records.blocks(-(-count // PAIRS), more):
-        found.append(np.frombuffer(value, "<i4"))
-        advance(len(found[-1]))
-    return np.concatenate(found)
+        blocks.append(np.frombuffer(value, "<i4"))
+        advance(len(blocks[-1]))
+    inliers, first = np.concatenate(blocks), 0
+    kept = [(np.empty((0, 2), np.int64), np.empty(0, np.int32))]
+    for rows in chosen.pieces():
+        counts = inliers[first : first + len(rows)]
+        good = np.flatnonzero(counts > 0)
+        kept.append((np.sort(rows[good], axis=1), counts[good]))
+        first += len(rows)
+    pairs, strengths = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    return MatchingPairs(pairs, strengths)
 
 
 def supported_groups(
@@ -261,11 +243,7 @@ def _alike(a: set[int], b: set[int]) -> float:
 
 
 def _supported(
-    small: Sequence[int],
-    large: int,
-    linked: dict[int, set[int]],
-    own: dict[int, int],
-    share: float,
+    small: Sequence[int], large: int, linked: dict[int, set[int]], own: dict[int, int], share: float
 ) -> bool:
     """Whether enough photos of a group match enough of another."""
     needed = max(min(math.ceil(share * len(small)), MOST), 1)

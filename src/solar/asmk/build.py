@@ -26,7 +26,6 @@ from solar.storage.types import DescriptorSpec
 if TYPE_CHECKING:
     from solar.describe.progress import Progress
 
-
 KEYPOINTS, SIZE = VerifySettings.keypoints, VerifySettings.size
 """As geometric verification has them, so that the two can share what they found."""
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solar.arrays import Floats
+from solar.arrays import Floats, Ints
 from solar.errors import SolarError
 from solar.files import replacing
 
@@ -53,7 +53,7 @@ class Codebook:
         """How many numbers of 64 bits a signature takes."""
         return -(-self.dim // 64)
 
-    def nearest(self, descriptors: Floats, count: int = 1) -> NDArray[np.int64]:
+    def nearest(self, descriptors: Floats, count: int = 1) -> Ints:
         """The nearest words of descriptors (n, d): (n, count), the nearest first."""
         if descriptors.shape[1:] != (self.dim,):
             raise SolarError(
@@ -63,7 +63,7 @@ class Codebook:
         rows = np.ascontiguousarray(descriptors, np.float32)
         _, found = self._finder.search(rows, min(count, len(self.words)))
         # Lists that are nearly empty may hold fewer than asked for: the nearest fills in.
-        nearest: NDArray[np.int64] = np.where(found < 0, found[:, :1], found)
+        nearest: Ints = np.where(found < 0, found[:, :1], found)
         return nearest
 
     @cached_property
@@ -170,7 +170,7 @@ def sum_residuals(photos: Sequence[Floats], codebook: Codebook, assign: int = 1)
     return [_of_words(descriptors, words, codebook) for descriptors, words in pairs]
 
 
-def _of_words(descriptors: Floats, nearest: NDArray[np.int64], codebook: Codebook) -> Residuals:
+def _of_words(descriptors: Floats, nearest: Ints, codebook: Codebook) -> Residuals:
     """The sums of descriptors (n, d) whose nearest words are (n, assign)."""
     if not len(descriptors):
         return Residuals(np.empty(0, np.int32), np.empty((0, codebook.dim), np.float32))

@@ -25,7 +25,7 @@ from solar.describe.progress import counted
 from solar.errors import SolarError
 from solar.images import Photos
 from solar.images.exif import exif_facts
-from solar.local.cache import LocalCache, pack, unpack
+from solar.local.cache import LocalCache
 from solar.local.features import (
     BINARY,
     LocalFeatures,
@@ -38,7 +38,6 @@ from solar.storage.types import Photo
 
 if TYPE_CHECKING:
     from solar.describe.progress import Progress
-
 
 TRAINING = LEAST_EACH * MOST_WORDS
 """Descriptors to learn visual words from, at most."""
@@ -61,7 +60,7 @@ class Finder:
             )
         self.model, self.keypoints, self.size = model, keypoints, size
         # The same key as for verification.
-        self.cache = LocalCache(place, model, keypoints=keypoints, size=size, frames="wide")
+        self.cache = LocalCache(place, model, keypoints=keypoints, size=size)
 
     def features(self, name: str, photo: Path | bytes) -> LocalFeatures:
         """The features of a photo, as the cache stores them."""
@@ -69,8 +68,7 @@ class Finder:
         if kept is not None:
             return kept
         features = local_features(photo, self.model, keypoints=self.keypoints, size=self.size)
-        self.cache.put(name, photo, features)
-        return unpack(pack(features)) or features
+        return self.cache.put(name, photo, features)
 
     def learn(
         self,

@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solar.arrays import Floats, RowNumbers
+from solar.arrays import Flags, Floats, RowNumbers
 from solar.asmk.codebook import Codebook
 from solar.asmk.features import Described, Finder
-from solar.asmk.kernel import KERNEL, Postings, Signatures, aggregate
+from solar.asmk.kernel import ASSIGN, Postings, Signatures, aggregate, selectivity
 from solar.errors import SolarError
 from solar.files import file_digest, regular, sync_folder
 from solar.images import Roots
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from solar.describe.progress import Progress
     from solar.images import Box, Photos, Source
 
-
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"
 # Photos per inverted file: a few hundred megabytes while it is made.
@@ -60,12 +58,13 @@ def begin(address: str | os.PathLike[str], spec: DescriptorSpec, codebook: Codeb
     The checksum of the codebook is added to `spec`.
     """
     folder = Path(address)
-    with creating(folder) as view:
+    with creating(folder) as (view, known):
+        if known is not None:
+            raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
         codebook.save(folder / CODEBOOK)
-        known = {**spec.settings, "codebook": file_digest(folder / CODEBOOK)}
-        spec = replace(spec, settings=known)
-        view.begin(spec, KIND, Roots(), unfinished=True)
-        view.set_version(Version())
+        settings = {**spec.settings, "codebook": file_digest(folder / CODEBOOK)}
+        spec = replace(spec, settings=settings)
+        view.begin(spec, KIND, Roots())
     return AsmkFolder(folder, spec)
 
 
@@ -94,6 +93,7 @@ class AsmkFolder(FolderStorage[_AsmkState]):
     """The storage of an `AsmkIndex`."""
 
     engine = KIND
+    incoming = None
 
     @cached_property
     def codebook(self) -> Codebook:
@@ -105,7 +105,7 @@ class AsmkFolder(FolderStorage[_AsmkState]):
         self, queries: Sequence[Signatures], k: int, where: Where = ()
     ) -> list[list[Hit]]:
         """The k best photos with a score above 0 that satisfy `where`, for each query."""
-        table = KERNEL.table(self.spec.dim)
+        table = selectivity(self.spec.dim)
         with self._metadata.snapshot(self._state) as (view, state):
             allowed = view.matching(where) if where else None
             ranked = [_best(state.scores(query, table), k, allowed) for query in queries]
@@ -116,6 +116,11 @@ class AsmkFolder(FolderStorage[_AsmkState]):
         """Add photos or replace those of the same path, all or none; returns how many."""
         with self._metadata.writing() as view:
             return self._writer(view).add(batches)
+
+    def _no_vectors(self, *_: Any, **__: Any) -> Any:
+        raise NoVectorsError
+
+    search = lookup = batches = sample = add = fill = mapped = _no_vectors
 
     def discard(self) -> None:
         """Delete an index that was begun and holds no photo."""
@@ -196,7 +201,7 @@ class AsmkWriter(FolderWriter):
         present = np.ones(self._version.rows, bool)
         present[self._view.removed()] = False
         parts: list[CodesFile] = []
-        group: list[tuple[Postings, NDArray[np.bool_]]] = []
+        group: list[tuple[Postings, Flags]] = []
         first = 0
         for part in self._version.codes:
             kept = present[first : first + part.rows]
@@ -300,7 +305,7 @@ class AsmkIndex(PhotoIndex):
         descriptors = np.concatenate([features.descriptors for features in found])
         if not len(descriptors):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")
-        return aggregate(descriptors, self.engine.codebook, KERNEL.assign)
+        return aggregate(descriptors, self.engine.codebook, ASSIGN)
 
     encode = signatures
 

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from solar.arrays import Floats
+from solar.arrays import Flags, Floats, Ints, Pixels
 from solar.asmk.codebook import Codebook, Residuals, sum_residuals
 from solar.errors import SolarError
 
@@ -37,31 +37,18 @@ _AT_ONCE = 1 << 20
 # A shorter sum of residuals has no direction: its word is left out.
 _LEAST_NORM = 1e-6
 
-
-@dataclass(frozen=True)
-class Kernel:
-    """How photos are compared."""
-
-    alpha: float = 3.0  # exponent of the selectivity
-    threshold: float = 0.0  # words whose signatures agree less than this (−1 to 1) do not count
-    assign: int = 5  # on how many words each descriptor of a query falls
-
-    def __post_init__(self) -> None:
-        if self.alpha <= 0 or not -1 <= self.threshold < 1 or self.assign < 1:
-            raise SolarError(
-                "ASMK takes an alpha above 0, a threshold from -1 to below 1, and at least one "
-                "visual word per descriptor of a query."
-            )
-
-    def table(self, dim: int) -> Floats:
-        """The selectivity of two signatures that differ in 0, 1, … dim bits: (dim + 1,)."""
-        agreement = (dim - 2 * np.arange(dim + 1)) / dim
-        selected = np.sign(agreement) * np.abs(agreement) ** self.alpha
-        return np.where(agreement > self.threshold, selected, 0).astype(np.float32)
+ASSIGN = 5
+"""On how many words each descriptor of a query falls, as published."""
 
 
-KERNEL = Kernel()
-"""As published."""
+def selectivity(dim: int, alpha: float = 3.0, threshold: float = 0.0) -> Floats:
+    """The selectivity of two signatures that differ in 0, 1, … dim bits, (dim + 1,), as published.
+
+    `alpha` is its exponent; signatures that agree less than the `threshold`, −1 to 1, do not count.
+    """
+    agreement = (dim - 2 * np.arange(dim + 1)) / dim
+    selected = np.sign(agreement) * np.abs(agreement) ** alpha
+    return np.where(agreement > threshold, selected, 0).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +87,7 @@ class Postings:
     """An inverted file of some photos, numbered from 0."""
 
     words: Words  # (m,), those that occur, ascending
-    starts: NDArray[np.int64]  # (m + 1,), where the photos of each begin
+    starts: Ints  # (m + 1,), where the photos of each begin
     photos: NDArray[np.int32]  # (p,), ascending within a word
     bits: Bits  # (p, b), their signatures
     counts: NDArray[np.int32]  # (n,), how many words each photo has
@@ -115,13 +102,13 @@ class Postings:
         return cls._sorted(words, photos, bits, counts)
 
     @classmethod
-    def merged(cls, parts: Sequence[tuple[Postings, NDArray[np.bool_]]]) -> Postings:
+    def merged(cls, parts: Sequence[tuple[Postings, Flags]]) -> Postings:
         """Join inverted files, of each only the photos that are kept."""
         words, photos, bits, counts = [], [], [], []
         first = 0
         for part, kept in parts:
             stays = kept[part.photos]
-            words.append(np.repeat(part.words, part.lengths)[stays])
+            words.append(np.repeat(part.words, np.diff(part.starts))[stays])
             photos.append((first + np.cumsum(kept) - 1).astype(np.int32)[part.photos[stays]])
             bits.append(part.bits[stays])
             counts.append(part.counts[kept])
@@ -135,17 +122,12 @@ class Postings:
         ends = np.append(starts, len(words)).astype(np.int64)
         return cls(occurring, ends, photos[order], bits[order], counts)
 
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """How many photos have each of the words."""
-        return np.diff(self.starts)
-
     def norms(self) -> Floats:
         """What photos' scores are divided by, (n,)."""
         return np.sqrt(self.counts).astype(np.float32)
 
     def scores(self, query: Signatures, table: Floats) -> Floats:
-        """Sums over shared words, (n,), not divided by norms; `table` is that of the kernel."""
+        """Sums over shared words, (n,), not divided by norms; `table` is that of `selectivity`."""
         found, asked, places = np.intersect1d(
             query.words, self.words, assume_unique=True, return_indices=True
         )
@@ -195,10 +177,10 @@ def _next_array(file: BinaryIO) -> Any:
     return array
 
 
-def _ones(bits: Bits) -> NDArray[np.int64]:
+def _ones(bits: Bits) -> Ints:
     """How many bits are set in each row."""
     if hasattr(np, "bitwise_count"):
-        counts: NDArray[np.uint8] = np.bitwise_count(bits)
+        counts: Pixels = np.bitwise_count(bits)
     else:  # before NumPy 2
         counts = np.unpackbits(bits.view(np.uint8), axis=1)
     total = np.zeros(len(bits), np.int64)

@@ -134,9 +134,12 @@ def _match(
     database: Path,
     settings: "VerifySettings",
 ) -> "DatabaseCounts":
+    from solar.ranking.verify import verifier_of
     from solar.sfm.colmap import write_database
-    from solar.sfm.pairs import read_pairs, verifier_of
+    from solar.sfm.pairs import read_pairs
 
-    listed, verifier = read_pairs(pairs, collection), verifier_of(collection, settings)
+    listed = read_pairs(pairs, collection)
+    roots = collection.roots.moved_to(settings.photos)
+    verifier = verifier_of(roots, collection.local, settings)
     with steps() as progress:
         return write_database(database, listed, verifier, progress=progress, total=count)

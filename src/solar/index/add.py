@@ -18,7 +18,6 @@ from solar.index.photo_index import PhotoIndex
 if TYPE_CHECKING:
     from solar.describe.progress import Progress
 
-
 LeaveOut: TypeAlias = Callable[[PhotoIndex, Photos, Changes], tuple[Changes, dict[str, str]]]
 """Takes some new photos out of changes, and says why of each."""
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from solar.arrays import RowNumbers
+from solar.arrays import Doubles, RowNumbers
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.files import make_folder
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from solar.models import RetrievalNet
-
 
 Described: TypeAlias = "str | Path | PhotoIndex | DescribedCollection"
 """An index or its address, an `.h5` file of hloc's, or photos: a folder, list or shard."""
@@ -102,7 +101,7 @@ class DescribedCollection:
         folders = [root.folder for root in self.roots.moved_to(moved).roots if not root.name]
         return folders[0] if len(folders) == 1 else None
 
-    def positions(self) -> npt.NDArray[np.float64]:
+    def positions(self) -> Doubles:
         """Latitude and longitude of every photo (n, 2), NaN where neither index nor EXIF says.
 
         A SolarError if no photo has any.

@@ -7,7 +7,7 @@ folder (`rome/12.jpg`); its dataset `global_descriptor` is the vector (dim,).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ import numpy as np
 from solar.arrays import Vectors
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError, optional
-from solar.files import replacing
+from solar.files import replacing, writing
 from solar.index.photo_index import PhotoIndex
 from solar.index.sources import BATCH
 from solar.storage.own_fields import as_json
-from solar.storage.types import DescriptorSpec, Photo
+from solar.storage.types import Photo
 
 DATASET = "global_descriptor"
 SUFFIXES = frozenset({".h5", ".hdf5"})
@@ -111,8 +111,7 @@ def _vector(data: Any, path: str | Path, name: str, dim: int | None) -> Vectors:
         raise SolarError(
             f"{path} holds a descriptor of {name!r} that is not finite: describe it again."
         )
-    unit: Vectors = vector / max(float(np.linalg.norm(vector)), 1e-12)
-    return unit
+    return vector / max(float(np.linalg.norm(vector)), 1e-12)
 
 
 def write_npy(index: PhotoIndex, path: str | Path, *, progress: Progress | None = None) -> int:
@@ -124,9 +123,8 @@ def write_npy(index: PhotoIndex, path: str | Path, *, progress: Progress | None 
     advance = counted(progress, "Writing", len(index))
     with (
         replacing(path) as temporary,
-        replacing(path.with_suffix(".txt")) as listed,
         temporary.open("wb") as file,
-        listed.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as names,
+        writing(path.with_suffix(".txt")) as names,
     ):
         shape = {"descr": "<f4", "fortran_order": False, "shape": (len(index), index.spec.dim)}
         np.lib.format.write_array_header_1_0(file, shape)
@@ -149,7 +147,12 @@ def write_parquet(index: PhotoIndex, path: str | Path, *, progress: Progress | N
     or the disk is full or read-only.
     """
     arrow, parquet = optional("pyarrow", "parquet"), optional("pyarrow.parquet", "parquet")
-    schema = _schema(arrow, index.spec)
+    columns, spec = _columns(arrow, index.spec.dim), index.spec
+    fields = [arrow.field(name, kind, name not in ("path", "vector")) for name, kind, _ in columns]
+    # Boxes belong to single photos, and there may be as many.
+    settings = {name: value for name, value in spec.settings.items() if name != "boxes"}
+    made = {"model": spec.model, "fingerprint": spec.fingerprint, "dim": spec.dim, **settings}
+    schema = arrow.schema(fields, {KEY: json.dumps(made)})
     advance = counted(progress, "Writing", len(index))
     with (
         replacing(path) as temporary,
@@ -157,47 +160,28 @@ def write_parquet(index: PhotoIndex, path: str | Path, *, progress: Progress | N
         parquet.ParquetWriter(temporary, schema, use_dictionary=False) as writer,
     ):
         for photos, vectors in index.batches():
-            writer.write_batch(_rows(arrow, schema, photos, vectors))
+            flat = arrow.FixedSizeListArray.from_arrays(vectors.reshape(-1), spec.dim)
+            cells = [[of(photo) for photo in photos] if of else flat for *_, of in columns]
+            typed = [arrow.array(c, f.type) for c, f in zip(cells, schema, strict=True)]
+            writer.write_batch(arrow.record_batch(typed, schema=schema))
             advance(len(photos))
     return len(index)
 
 
-def _schema(arrow: Any, spec: DescriptorSpec) -> Any:
-    # Boxes belong to single photos, and there may be as many.
-    settings = {name: value for name, value in spec.settings.items() if name != "boxes"}
-    made = {"model": spec.model, "fingerprint": spec.fingerprint, "dim": spec.dim, **settings}
-    fields = [
-        arrow.field("path", arrow.string(), nullable=False),
-        arrow.field("vector", arrow.list_(arrow.float32(), spec.dim), nullable=False),
-        arrow.field("width", arrow.int32()),
-        arrow.field("height", arrow.int32()),
-        arrow.field("bytes", arrow.int64()),
-        arrow.field("sha256", arrow.string()),
-        arrow.field("tags", arrow.list_(arrow.string())),
-        arrow.field("taken", arrow.string()),
-        arrow.field("latitude", arrow.float64()),
-        arrow.field("longitude", arrow.float64()),
-        arrow.field("camera", arrow.string()),
-        arrow.field("fields", arrow.string()),
+def _columns(arrow: Any, dim: int) -> list[tuple[str, Any, Callable[[Photo], Any] | None]]:
+    """Names and types of the columns, and what each has of a photo, but for its vector."""
+    text, count, degrees = arrow.string(), arrow.int32(), arrow.float64()
+    return [
+        ("path", text, lambda photo: photo.path),
+        ("vector", arrow.list_(arrow.float32(), dim), None),
+        ("width", count, lambda photo: photo.width or None),
+        ("height", count, lambda photo: photo.height or None),
+        ("bytes", arrow.int64(), lambda photo: photo.stamp and photo.stamp.bytes),
+        ("sha256", text, lambda photo: photo.stamp and photo.stamp.sha256),
+        ("tags", arrow.list_(text), lambda photo: photo.tags or None),
+        ("taken", text, lambda photo: photo.taken),
+        ("latitude", degrees, lambda photo: photo.position and photo.position[0]),
+        ("longitude", degrees, lambda photo: photo.position and photo.position[1]),
+        ("camera", text, lambda photo: photo.camera),
+        ("fields", text, lambda photo: as_json(photo.fields) if photo.fields else None),
     ]
-    return arrow.schema(fields, {KEY: json.dumps(made)})
-
-
-def _rows(arrow: Any, schema: Any, photos: Sequence[Photo], vectors: Vectors) -> Any:
-    stamps = [photo.stamp for photo in photos]
-    columns = [
-        [photo.path for photo in photos],
-        arrow.FixedSizeListArray.from_arrays(vectors.reshape(-1), vectors.shape[1]),
-        [photo.width or None for photo in photos],
-        [photo.height or None for photo in photos],
-        [stamp and stamp.bytes for stamp in stamps],
-        [stamp and stamp.sha256 for stamp in stamps],
-        [photo.tags or None for photo in photos],
-        [photo.taken for photo in photos],
-        [photo.position and photo.position[0] for photo in photos],
-        [photo.position and photo.position[1] for photo in photos],
-        [photo.camera for photo in photos],
-        [as_json(photo.fields) if photo.fields else None for photo in photos],
-    ]
-    typed = [arrow.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
-    return arrow.record_batch(typed, schema=schema)

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from solar.index.describing import Describing
     from solar.models import RetrievalNet
     from solar.ranking.verify import VerifySettings
-    from solar.storage.rows import Matrix
-
 
 Address: TypeAlias = str | os.PathLike[str]
 
@@ -109,7 +107,6 @@ class Index(PhotoIndex):
         model: Computes the embeddings of query photos. Default: the model named in the index.
     """
 
-    engine: Engine
     has_vectors: ClassVar[bool] = True
 
     def __init__(self, engine: Engine, model: RetrievalNet | str | None = None) -> None:
@@ -263,29 +260,6 @@ class Index(PhotoIndex):
 
     encode = describe
 
-    def add(self, vectors: npt.ArrayLike, photos: Sequence[str | Photo]) -> int:
-        """Add vectors (n, dim) that were made as those of the index, all at once or none.
-
-        Args:
-            vectors: Of norm 1.
-            photos: Their paths, or all that is known of them; those of the index are replaced.
-
-        Returns:
-            How many photos were given.
-
-        Raises:
-            SolarError: They do not fit, another writer is at work, or the disk is full.
-        """
-        return self.engine.add(batches(vectors, photos))
-
-    def mapped(self) -> tuple[list[Photo], Matrix]:
-        """All photos with their vectors; see `PhotoIndex.mapped`."""
-        return self.engine.mapped()
-
-    def batches(self, rows: int = BATCH) -> Iterator[tuple[list[Photo], Vectors]]:
-        """Photos and vectors in pieces; see `PhotoIndex.batches`."""
-        return self.engine.batches(rows)
-
     def refuse_unknown_model(self) -> None:
         """Raise a SolarError if the index does not record its model, or it is not there."""
         from solar.models.hub.repository import refuse_unfetched
@@ -369,10 +343,6 @@ class Index(PhotoIndex):
             for name in (network, alike):
                 shared.setdefault(name, self.encoder)
         _ = self.encoder
-
-    def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
-        """Embeddings by path; see `PhotoIndex.lookup`."""
-        return self.engine.lookup(list(paths))
 
     def nearest(self, asked: Sequence[Vectors], count: int, where: Where) -> list[list[Hit]]:
         """Photos with the largest inner products; see `PhotoIndex.nearest`."""

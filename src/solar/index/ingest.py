@@ -53,10 +53,9 @@ class Changes:
 
     def __str__(self) -> str:
         facts = self.to_dict()
-        names = ("new", "changed", "moved", "deleted", "unchanged", "skipped")
-        counts = {name: facts[name] for name in names}
-        counts = {n: c if isinstance(c, int) else len(c) for n, c in counts.items()}
-        return ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        unchanged = facts.pop("unchanged")
+        counts = [f"{len(names):,} {what}" for what, names in facts.items()]
+        return ", ".join([*counts[:-1], f"{unchanged:,} unchanged", counts[-1]])
 
 
 def plan(
@@ -72,7 +71,7 @@ def plan(
     Args:
         index: The index.
         photos: What a scan found.
-        known: `Storage.stamps`.
+        known: `Engine.stamps`.
         complete: Whether a photo that is not among them is gone.
         retry: Whether photos that could not be described before are tried again.
     """

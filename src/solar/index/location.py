@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from solar.images.exif import Position
 from solar.matching.match import inliers_needed
@@ -96,16 +95,12 @@ def judged(witnesses: Sequence[Witness]) -> Location:
         return _unknown("photos with a position match this one in too few points", witnesses)
     if points[~group].sum() > points[group].sum() / 2:
         return _unknown("photos of different places match this one", witnesses)
-    position = _mean(positions[group], points[group])
+    # In space, so that ±180° is no border.
+    north, east = on_ground(points[group] @ in_space(positions[group]))
+    position = round(north, 7), round(east, 7)
     radius = max(float(distances(position, positions[group]).max()), LEAST_RADIUS)
     return Location(position, round(radius), tuple(mine))
 
 
 def _unknown(reason: str, witnesses: Sequence[Witness] = ()) -> Location:
     return Location(None, None, tuple(witnesses), f"not enough evidence: {reason}")
-
-
-def _mean(positions: npt.NDArray[np.float64], weights: npt.NDArray[np.integer[Any]]) -> Position:
-    """The weighted mean of positions (n, 2), on the sphere, so that ±180° is no border."""
-    north, east = on_ground(weights @ in_space(positions))
-    return round(north, 7), round(east, 7)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from solar.errors import SolarError
 from solar.index.search import Conditions, Searchable
+from solar.index.sources import BATCH, batches
+from solar.local.cache import count_kept, forget_others, own_folder
 from solar.storage.protocol import NoVectorsError
 from solar.storage.types import REMOVED, Amendment, Hit, Photo, Skipped
 
@@ -65,8 +67,9 @@ class PhotoIndex(Searchable):
             SolarError: One of them is not indexed, or another writer is at work.
         """
         gone = dict.fromkeys([paths] if isinstance(paths, str) else paths)
-        if len(self.engine.find(list(gone))) < len(gone):
-            return self.engine.remove(list(gone))  # refuses, and names the first unknown one
+        known = self.engine.find(list(gone))
+        if unknown := [path for path in gone if path not in known]:
+            raise SolarError(f"{unknown[0]} is not in {self.place}: nothing was removed.")
         marks = {path: Skipped(REMOVED) for path in gone}
         skipped = {**self.engine.skipped(), **marks}
         self.engine.amend(Amendment(removed=list(gone), skipped=skipped))
@@ -93,13 +96,14 @@ class PhotoIndex(Searchable):
 
     def info(self) -> dict[str, Any]:
         """Facts about the index: model, engine, photos, bytes and what the engine adds."""
-        from solar.ranking.verify import kept_features
-
         known = asdict(self.spec)
         facts = {name: known[name] for name in ("model", "fingerprint", "settings", "dim")}
         facts["roots"] = [root.path for root in self.roots.roots]
         facts["skipped"] = len(self.engine.skipped())
-        return {**facts, **self.engine.info(), **kept_features(self.engine)}
+        facts |= self.engine.info()
+        if (folder := own_folder(self.engine.folder)) is not None:
+            facts["local_features"], facts["bytes_of_local_features"] = count_kept(folder)
+        return facts
 
     def check(self) -> list[str]:
         """Read everything, recompute every checksum, and return one sentence per problem."""
@@ -107,17 +111,16 @@ class PhotoIndex(Searchable):
 
     def compact(self) -> None:
         """Reclaim space from removed photos and rebuild the search index."""
-        from solar.ranking.verify import forget_removed
-
         self.engine.compact()
-        forget_removed(self.engine)
+        if (folder := own_folder(self.engine.folder)) is not None:
+            forget_others(folder, self.paths)
 
     def close(self) -> None:
         """Close files and connections."""
         self.kept.clear()
         self.engine.close()
 
-    # What an index without embeddings refuses.
+    # What takes embeddings: other indexes raise a NoVectorsError.
 
     @property
     def model(self) -> RetrievalNet:
@@ -141,7 +144,7 @@ class PhotoIndex(Searchable):
 
     def mapped(self) -> tuple[list[Photo], Matrix]:
         """All photos with their vectors (n, dim), mapped where they are in a folder."""
-        raise NoVectorsError
+        return self.engine.mapped()
 
     @property
     def vectors(self) -> Matrix:
@@ -153,13 +156,24 @@ class PhotoIndex(Searchable):
         """The paths of all photos, in the order of `vectors`."""
         return [photo.path for batch in self.engine.photos() for photo in batch]
 
-    def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
+    def batches(self, rows: int = BATCH) -> Iterator[tuple[list[Photo], Vectors]]:
         """Photos and their vectors (n, dim) in pieces, in the order of `paths`."""
-        raise NoVectorsError
+        return self.engine.batches(rows)
 
     def add(self, vectors: npt.ArrayLike, photos: Sequence[str | Photo]) -> int:
-        """Add photos with their vectors; see `Index.add`."""
-        raise NoVectorsError
+        """Add vectors (n, dim) that were made as those of the index, all at once or none.
+
+        Args:
+            vectors: Of norm 1.
+            photos: Their paths, or all that is known of them; those of the index are replaced.
+
+        Returns:
+            How many photos were given.
+
+        Raises:
+            SolarError: They do not fit, another writer is at work, or the disk is full.
+        """
+        return self.engine.add(batches(vectors, photos))
 
     def copy(self, address: str | os.PathLike[str], **options: Any) -> PhotoIndex:
         """Make the same index elsewhere; see `Index.copy`."""

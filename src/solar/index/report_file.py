@@ -14,11 +14,12 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TextIO, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TextIO, TypeVar
 
 from solar import __version__
-from solar.files import reading, replacing
+from solar.files import reading, writing
 from solar.images import Roots
 
 # What reading something else than a report may raise.
@@ -37,7 +38,6 @@ class ReportGroup(Protocol):
 
 
 G = TypeVar("G", bound=ReportGroup)
-R = TypeVar("R", bound="Report[Any]")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Report(Generic[G]):
     def __iter__(self) -> Iterator[G]:
         return iter(self.groups)
 
-    def write(self: R, path: str | Path) -> R:
+    def write(self, path: str | Path) -> Self:
         """Write the report, whole or not at all, and return it as it is in the file.
 
         A SolarError if the disk is full or read-only.
@@ -82,10 +82,7 @@ class Report(Generic[G]):
         head: dict[str, Any] = {"format": self.form, "solar": self.solar, "photos": self.photos}
         head |= {"kinds": self.kinds} if self.kinds else {}
         begin = _json({**head, "roots": self.roots.stored()})[:-1] + ', "groups": ['
-        with (
-            replacing(path) as temporary,
-            temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as out,
-        ):
+        with writing(path) as out:
             out.write(begin)
             for number, group in enumerate(self.groups):
                 out.write(("," if number else "") + "\n" + _json(group.to_dict()))
@@ -94,10 +91,7 @@ class Report(Generic[G]):
 
     def write_csv(self, path: str | Path) -> None:
         """Write a table with one row per photo; a SolarError if the disk is full or read-only."""
-        with (
-            replacing(path) as temporary,
-            temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
-        ):
+        with writing(path, newline="") as out:
             self.write_rows(out)
 
     def write_rows(self, out: TextIO) -> None:
@@ -108,16 +102,13 @@ class Report(Generic[G]):
             table.writerows([number, *row] for row in group.rows())
 
     @classmethod
-    def read(cls: type[R], path: str | Path) -> R:
+    def read(cls, path: str | Path) -> Self:
         """Open a report, whose groups are read when they are iterated.
 
         Both raise a SolarError if the file is damaged or something else.
         """
         with reading(path, cls.wrong(), *_SIGNS), _opened(path) as file:
-            head = _head(file.readline())
-            if head is None:
-                file.seek(0)
-                head = json.load(file)
+            head = json.loads(file.readline() + _END)
             if head["format"] != cls.form or not set(kinds := head.get("kinds", ())) <= {
                 *cls.known_kinds
             }:
@@ -134,18 +125,14 @@ class Report(Generic[G]):
 
 
 class _Lines:
-    """The groups in a file, read anew each time; one that is laid out otherwise is read whole."""
+    """The groups in a file, read anew each time."""
 
     def __init__(self, path: str | Path, report: type[Report[Any]]) -> None:
         self._path, self._report = path, report
 
     def __iter__(self) -> Iterator[Any]:
         with reading(self._path, self._report.wrong(), *_SIGNS), _opened(self._path) as file:
-            if _head(file.readline()) is None:
-                file.seek(0)
-                yield from map(self._report.group, json.load(file)["groups"])
-                return
-            for line in file:
+            for line in islice(file, 1, None):
                 text = line.strip().removesuffix(",")
                 if text == _END:
                     return
@@ -159,12 +146,3 @@ def _opened(path: str | Path) -> Any:
 
 def _json(facts: Mapping[str, Any]) -> str:
     return json.dumps(facts, ensure_ascii=False, allow_nan=False)
-
-
-def _head(line: str) -> dict[str, Any] | None:
-    """The facts on the first line of a report as we write it; None for another layout."""
-    text = line.strip()
-    if not text.endswith('"groups": ['):
-        return None
-    head = json.loads(text + _END)
-    return head if isinstance(head, dict) else None

@@ -9,7 +9,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, TypeVar, cast
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from solar.ranking.calibration import Calibration, calibration_of
 from solar.ranking.feedback import arranged, updated
 from solar.ranking.query import (
     Part,
-    Together,
     Words,
     as_vector,
     has_words,
@@ -35,13 +34,14 @@ from solar.ranking.results import SearchResults
 from solar.ranking.verify import FRESH, VerifySettings, kept_verifier
 from solar.storage.conditions import Condition, Where, parse_where
 from solar.storage.own_fields import FieldValue
-from solar.storage.protocol import Engine, NoVectorsError, Storage
+from solar.storage.protocol import Engine, NoVectorsError
 from solar.storage.types import DescriptorSpec, Hit, Photo
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from solar.arrays import Vectors
     from solar.images import Box, Source
-
 
 T = TypeVar("T")
 Conditions: TypeAlias = str | Sequence[str | Condition] | Mapping[str, FieldValue] | None
@@ -101,13 +101,25 @@ class SearchSettings:
             raise SolarError(f"k must be a whole number of 1 or more, not {self.k!r}.")
 
 
+class SearchOptions(TypedDict, total=False):
+    """What every search takes by name, see `SearchSettings`."""
+
+    text: str | None
+    box: Box | None
+    rerank: str | Sequence[str] | None
+    where: Conditions
+    verify: VerifySettings | None
+    include_self: bool
+    min_probability: float | None
+
+
 class Searchable(ABC):
     """What an index of any kind needs for a search, and the search itself."""
 
     has_vectors: ClassVar[bool] = False
     """Whether there is one embedding per photo, which some re-ranking methods need."""
 
-    def __init__(self, engine: Storage) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.kept: dict[str, Any] = {}  # by re-ranking methods, between searches
         self._fields = set[str]()  # own fields that a photo had
@@ -137,7 +149,7 @@ class Searchable(ABC):
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """Indexed photos and their embeddings (dim,), by path; unknown paths are left out."""
-        raise NoVectorsError
+        return self.engine.lookup(paths)
 
     def conditions(self, where: Conditions) -> Where:
         """Conditions as `parse_where` reads them; a SolarError names a field that no photo has."""
@@ -190,7 +202,7 @@ class Searchable(ABC):
                 re-ranking method does not exist or does not work with this index or query, there
                 are no probabilities, or the model has no text encoder.
         """
-        if isinstance(query, list | tuple) and not isinstance(query, Together):
+        if isinstance(query, list | tuple):
             raise SolarError(
                 "search takes one query: call search_many to search for each of several, or "
                 "search_mean to search for all of them by their mean."
@@ -203,99 +215,56 @@ class Searchable(ABC):
             include_self=include_self,
             min_probability=min_probability,
         )
-        *_, last = Search(self, query, settings).stages()
-        return last.hits
+        return self._search(query, settings)
 
     def search_mean(
-        self,
-        queries: Sequence[Any],
-        k: int = 10,
-        *,
-        text: str | None = None,
-        box: Box | None = None,
-        rerank: str | Sequence[str] | None = AUTO,
-        where: Conditions = None,
-        verify: VerifySettings | None = None,
-        include_self: bool = False,
-        min_probability: float | None = None,
+        self, queries: Sequence[Any], k: int = 10, **options: Unpack[SearchOptions]
     ) -> list[Hit]:
         """Search with several queries together, by the mean of their vectors.
 
         They are usually views of one thing, each as for `search`, or a `Part` with a box. All other
         arguments are as for `search`.
         """
-        return self.search(
-            *(Together(queries), k),
-            text=text,
-            box=box,
-            rerank=rerank,
-            where=where,
-            verify=verify,
-            include_self=include_self,
-            min_probability=min_probability,
-        )
+        return self._search(list(queries), SearchSettings(k, **options))
 
     def search_like(
         self,
         query: Any = None,
         k: int = 10,
         *,
-        text: str | None = None,
-        box: Box | None = None,
         like: str | Sequence[Any] = (),
         unlike: str | Sequence[Any] = (),
-        rerank: str | Sequence[str] | None = AUTO,
-        where: Conditions = None,
-        verify: VerifySettings | None = None,
-        include_self: bool = False,
+        **options: Unpack[SearchOptions],
     ) -> list[Hit]:
         """Search with feedback on earlier results: more like these, less like those.
 
-        `query` may also be several as for `search_mean`; arguments are those of `SearchSettings`.
-        Returns photos with their similarities to the query as it was changed, best first, but for
-        those that were judged.
+        `query` may also be several as for `search_mean`; `like` and `unlike` are those of
+        `SearchSettings`, all other arguments as for `search`. Returns photos with their
+        similarities to the query as it was changed, best first, but for those that were judged.
         """
-        settings = SearchSettings(
-            *(k, text, box, like, unlike, rerank),
-            where=where,
-            verify=verify,
-            include_self=include_self,
-        )
-        *_, last = Search(self, query, settings).stages()
-        return last.hits
+        return self._search(query, SearchSettings(k, like=like, unlike=unlike, **options))
 
     def search_many(
-        self,
-        queries: Iterable[Any],
-        k: int = 10,
-        *,
-        text: str | None = None,
-        rerank: str | Sequence[str] | None = None,
-        where: Conditions = None,
-        verify: VerifySettings | None = None,
-        include_self: bool = False,
-        min_probability: float | None = None,
+        self, queries: Iterable[Any], k: int = 10, **options: Unpack[SearchOptions]
     ) -> list[list[Hit]]:
         """Search for each of many queries, by default by similarity alone.
 
         Arguments are as for `search`. Without re-ranking, all are compared with the index at once.
         """
-        settings = SearchSettings(
-            *(k, text),
-            rerank=rerank,
-            where=where,
-            verify=verify,
-            include_self=include_self,
-            min_probability=min_probability,
-        )
+        options.setdefault("rerank", None)
+        settings = SearchSettings(k, **options)
         searches = [Search(self, query, settings) for query in queries]
         plain = [one for one in searches if not one.names]
         if plain:
             depth = k + max(len(one.left_out) for one in plain)
-            found = self.nearest([one.encoded() for one in plain], depth, self.conditions(where))
-            for one, hits in zip(plain, found, strict=True):
+            encoded, where = [one.encoded() for one in plain], self.conditions(settings.where)
+            for one, hits in zip(plain, self.nearest(encoded, depth, where), strict=True):
                 one.remember(hits)
         return [last.hits for *_, last in (one.stages() for one in searches)]
+
+    def _search(self, query: Any, settings: SearchSettings) -> list[Hit]:
+        *_, last = self.stages(query, settings)
+        return last.hits
 
     def stages(
         self, query: Any = None, settings: SearchSettings | None = None
@@ -372,8 +341,7 @@ class Searchable(ABC):
     def photo_of(self, part: Any) -> Source | Photo:
         """A part of a query, for methods that look at photos."""
         if self._is_photo(part):
-            photo: Source = part
-            return photo
+            return cast("Source", part)
         if isinstance(part, str):
             return self.photo(part)
         raise SolarError("Verification needs a query photo, not only a vector.")
@@ -550,8 +518,7 @@ class Search:
             found = self.index.nearest(asked, count + most, self._where)
             return [self._passing(hits)[:count] for hits in found]
 
-        engine = cast("Engine", self.index.engine)
-        return Surroundings(engine, self.index.kept, passing, nearest)
+        return Surroundings(self.index.engine, self.index.kept, passing, nearest)
 
     @cached_property
     def _judged(self) -> list[list[Hit]]:

@@ -106,7 +106,9 @@ class LocalCache:
 
     def __init__(self, folder: str | Path, model: LocalModel, **settings: Any) -> None:
         self.folder = Path(folder)
-        self._records = Records(self.folder / f"{_key(model, settings)[:16]}{_SUFFIX}")
+        known = json.dumps([local_fingerprint(model), settings], sort_keys=True)
+        key = hashlib.sha256(known.encode()).hexdigest()[:16]
+        self._records = Records(self.folder / f"{key}{_SUFFIX}")
         self.writable = True
 
     def get(self, name: str, photo: Source) -> LocalFeatures | None:
@@ -118,13 +120,14 @@ class LocalCache:
             content = None
         return None if content is None else unpack(content, file_identity(photo))
 
-    def put(self, name: str, photo: Source, features: LocalFeatures) -> None:
-        """Keep the features of a photo, in place of older ones."""
+    def put(self, name: str, photo: Source, features: LocalFeatures) -> LocalFeatures:
+        """Keep the features of a photo, in place of older ones; return them as `get` does."""
         if self.writable:
             try:
                 self._records.put([(name_digest(name), pack(features, file_identity(photo)))])
             except SolarError:  # a read-only folder, or a full disk
                 self.writable = False
+        return rounded(features)
 
 
 def count_kept(folder: Path) -> tuple[int, int]:
@@ -156,11 +159,6 @@ def _range(values: np.ndarray[Any, np.dtype[np.float32]]) -> tuple[float, float]
         return 0.0, 1.0
     low, high = np.float32(values.min()), np.float32(values.max())
     return float(low), float(max(high, low + np.float32(1e-6)))
-
-
-def _key(model: LocalModel, settings: dict[str, Any]) -> str:
-    name = local_fingerprint(model)
-    return hashlib.sha256(json.dumps([name, settings], sort_keys=True).encode()).hexdigest()
 
 
 def file_identity(photo: Source) -> bytes:

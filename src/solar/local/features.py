@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from solar.arrays import Floats, Pixels
+from solar.arrays import Doubles, Floats, Pixels
 from solar.defaults import KEYPOINTS, SIZE
 from solar.errors import SolarError
 from solar.images import Box, Source, load
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from solar.local.patch_network import PatchBackend
     from solar.models import PatchNet, RetrievalNet
-
 
 Method = Literal["sift", "orb", "akaze"]
 
@@ -254,7 +253,7 @@ def _demo_patches(picture: Tensor, table: Tensor) -> Tensor:
 
 def _found_and_described(
     grey: Pixels, model: KeypointModel, count: int, inside: tuple[float, ...] | None, frames: Frames
-) -> tuple[NDArray[np.float64], Descriptors]:
+) -> tuple[Doubles, Descriptors]:
     """Keypoints (n, 4): x, y, diameter and angle in pixels of the photo; and their descriptors."""
     if not isinstance(model, str):
         found, _ = keypoints_of(grey, "sift", count, inside, describe=False)
@@ -266,7 +265,7 @@ def _found_and_described(
 
 
 def _described(
-    grey: Pixels, found: NDArray[np.float64], model: PatchNet | PatchBackend, frames: Frames
+    grey: Pixels, found: Doubles, model: PatchNet | PatchBackend, frames: Frames
 ) -> Floats:
     from solar.local.patch_network import descriptors_of
     from solar.models import PatchNet
@@ -292,13 +291,13 @@ def _unit(rows: Floats) -> Floats:
 
 
 def keypoints_of(
-    grey: NDArray[np.uint8],
+    grey: Pixels,
     method: Method,
     count: int,
     inside: tuple[float, ...] | None = None,
     *,
     describe: bool = True,
-) -> tuple[NDArray[np.float64], NDArray[Any]]:
+) -> tuple[Doubles, NDArray[Any]]:
     """Find the `count` strongest keypoints of a grey photo (h, w), or of the box `inside` it.
 
     Returns (n, 4) x, y, diameter and angle in degrees; and their descriptors: (n, 128) float32
@@ -342,7 +341,7 @@ def akaze() -> Any:
 
 
 def _of_bits(
-    grey: NDArray[np.uint8], method: Method, count: int, inside: tuple[float, ...] | None
+    grey: Pixels, method: Method, count: int, inside: tuple[float, ...] | None
 ) -> tuple[Any, Any]:
     finder = akaze() if method == "akaze" else opencv().ORB_create(nfeatures=count)
     if min(grey.shape) < _LEAST_SIDE:

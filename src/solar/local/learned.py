@@ -79,12 +79,7 @@ def local_maps(model: RetrievalNet, images: Tensor) -> list[LocalMap]:
 
 
 def network_features(
-    photo: Source,
-    model: RetrievalNet,
-    *,
-    keypoints: int,
-    size: int,
-    box: Box | None = None,
+    photo: Source, model: RetrievalNet, *, keypoints: int, size: int, box: Box | None = None
 ) -> StrongLocations:
     """Find and describe what is strong in a photo; arguments are those of `local_features`.
 
@@ -181,8 +176,7 @@ def receptive_boxes(shape: tuple[int, ...], stride: float, scale: float = 1.0) -
     rows, columns = shape
     y, x = np.divmod(np.arange(rows * columns), columns)
     centres = stride * np.stack([y, x, y, x], axis=1)
-    boxes: Floats = ((centres + REACH * np.array([-1, -1, 1, 1])) / scale).astype(np.float32)
-    return boxes
+    return ((centres + REACH * np.array([-1, -1, 1, 1])) / scale).astype(np.float32)
 
 
 def suppressed(

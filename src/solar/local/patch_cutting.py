@@ -23,7 +23,6 @@ REGION = 6.0
 SMALLEST = 20.0
 """Side of a patch at least, in pixels."""
 
-
 LEVELS = 5
 """Halvings kept of every photo, itself included: enough to shrink sixteenfold without aliasing."""
 

@@ -25,9 +25,9 @@ from threading import Barrier, Lock
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from solar.arrays import Doubles, Floats
 from solar.describe.cpu.backends import Trial, check_backend, start_backend
 from solar.describe.cpu.libraries import Array, Run
 from solar.models import PatchNet
@@ -67,7 +67,7 @@ class FusedPatchNet(nn.Module):
         return unit(F.linear(x, self.weight, self.bias))
 
 
-def patch_descriptors(model: PatchNet, patches: Tensor) -> NDArray[np.float32]:
+def patch_descriptors(model: PatchNet, patches: Tensor) -> Floats:
     """Describe patches (n, 1, 32, 32) of any brightness range, by batches, where the network is.
 
     Returns (n, 128), unit rows; on a CPU within rounding of what the network itself returns.
@@ -75,9 +75,7 @@ def patch_descriptors(model: PatchNet, patches: Tensor) -> NDArray[np.float32]:
     return descriptors_of(model, len(patches), lambda batch: patches[batch])
 
 
-def descriptors_of(
-    model: PatchNet, count: int, patches: Callable[[slice], Tensor]
-) -> NDArray[np.float32]:
+def descriptors_of(model: PatchNet, count: int, patches: Callable[[slice], Tensor]) -> Floats:
     """As `patch_descriptors`, of patches that are cut when their batch is described.
 
     `patches` is asked for each batch of the `count` patches once; on a CPU by several threads.
@@ -150,7 +148,7 @@ class PatchBackend:
         """Its name in results."""
         return None if self.net.source is None else f"{self.net.source}, {self.name}"
 
-    def descriptors_of(self, count: int, patches: Callable[[slice], Tensor]) -> NDArray[np.float32]:
+    def descriptors_of(self, count: int, patches: Callable[[slice], Tensor]) -> Floats:
         """As the function `descriptors_of`."""
         rows = np.empty((count, self.dim), np.float32)
         with self._turn:
@@ -198,11 +196,11 @@ def _drawn(random: np.random.Generator) -> Array:
     return drawn
 
 
-def _noise(random: np.random.Generator) -> NDArray[np.float64]:
+def _noise(random: np.random.Generator) -> Doubles:
     """Noise of unit variance, from white to cloudy."""
     line = np.fft.fftfreq(_SIDE)
     frequency = np.maximum(np.hypot(line[:, None], line), 1 / _SIDE)
     white = np.fft.fft2(random.normal(size=(_SIDE, _SIDE)))
     noise = np.fft.ifft2(white * frequency ** -random.uniform(0, 2)).real
-    unit: NDArray[np.float64] = noise / noise.std()
+    unit: Doubles = noise / noise.std()
     return unit

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solar.arrays import Floats, Ints
+from solar.arrays import Doubles, Flags, Floats, Ints
 from solar.defaults import KEYPOINTS, SIZE
 from solar.errors import SolarError
 from solar.images.opencv import opencv
@@ -61,8 +60,8 @@ class Matches:
     points_a: Floats
     points_b: Floats
     pairs: Ints
-    inliers: NDArray[np.bool_]
-    matrix: NDArray[np.float64] | None
+    inliers: Flags
+    matrix: Doubles | None
     geometry: Geometry
     descriptor: str
     threshold: int
@@ -242,7 +241,7 @@ def _signs(rows: Descriptors) -> Floats:
 
 def estimate(
     a: Floats, b: Floats, geometry: Geometry, threshold: float, *, iterations: int = 10_000
-) -> tuple[NDArray[np.float64] | None, NDArray[np.bool_]]:
+) -> tuple[Doubles | None, Flags]:
     """The geometry that most pairs of points (k, 2) agree on, by MAGSAC with a fixed seed.
 
     Inliers are at most `threshold` pixels off; at most `iterations` guesses are made.
@@ -286,9 +285,7 @@ def _settings(threshold: float, iterations: int) -> Any:
     return settings
 
 
-def _in_photos(
-    matrix: NDArray[np.float64], geometry: Geometry, scale_a: float, scale_b: float
-) -> NDArray[np.float64]:
+def _in_photos(matrix: Doubles, geometry: Geometry, scale_a: float, scale_b: float) -> Doubles:
     """The matrix between whole photos, from that between photos downscaled by these factors."""
     to_a = np.diag([1 / scale_a, 1 / scale_a, 1])
     from_b = np.diag([scale_b, scale_b, 1])
@@ -298,7 +295,7 @@ def _in_photos(
     return matrix / np.linalg.norm(matrix)
 
 
-def _scaled(homography: NDArray[np.float64]) -> NDArray[np.float64]:
+def _scaled(homography: Doubles) -> Doubles:
     """The same homography with a last number of 1, if possible."""
     last = homography[2, 2]
     return homography / last if abs(last) > 1e-12 else homography

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from solar.arrays import Doubles
+from solar.arrays import Doubles, Flags
 
 _GUESSES = 400
 _STRETCH = 2.0  # width against height
@@ -26,7 +26,7 @@ class AxisMapping:
     """
 
     matrix: Doubles
-    inliers: npt.NDArray[np.bool_]
+    inliers: Flags
 
     def __len__(self) -> int:
         return int(self.inliers.sum())
@@ -82,10 +82,10 @@ def _fit(a: Doubles, b: Doubles, threshold: float, reflected: bool) -> AxisMappi
     return AxisMapping(matrix, inliers)
 
 
-def _plausible(scale: Doubles, reflected: bool) -> npt.NDArray[np.bool_]:
+def _plausible(scale: Doubles, reflected: bool) -> Flags:
     across, down = np.abs(scale).T + 1e-12
     within = (np.minimum(across, down) > _SCALES[0]) & (np.maximum(across, down) < _SCALES[1])
     stretch = np.maximum(across / down, down / across)
     turned = (scale[:, 0] * scale[:, 1] < 0) == reflected
-    sound: npt.NDArray[np.bool_] = within & (stretch < _STRETCH) & turned
+    sound: Flags = within & (stretch < _STRETCH) & turned
     return sound

@@ -20,21 +20,18 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from solar.arrays import RowNumbers
+from solar.arrays import Flags, Floats, RowNumbers
 from solar.describe.progress import Progress, counted
 from solar.index.embeddings import DescribedCollection, NeighbourLists, neighbour_lists
 from solar.near_duplicates.crop_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
 from solar.near_duplicates.orientations import ALIKE, WAYS, along, laid
 from solar.near_duplicates.small_pictures import SmallPictures
 
-Floats = npt.NDArray[np.float32]
-
 _PLACES = 10  # two photos may show one place if each is among these nearest of the other
 _COARSE = 0.6
 _BLOCK = 4096
 _FITTED = 512  # pairs whose windows a thread fits at a time: 14 MB
 _PHOTOS = 256  # whose windows a thread looks at before it is given others
-
 
 DuplicateCandidates: TypeAlias = npt.NDArray[np.void]
 """Pairs in reading order: rows `a` < `b`; the `way` to lay b on a, -1 if they are not one picture;
@@ -73,7 +70,9 @@ def candidates(
     shaped = replace(photos, vectors=shapes, digest=digest)
     alike = neighbour_lists(shaped, asked, ALIKE, folder, progress, step="Comparing pictures")
     pairs = _pairs(asked, (near, alike), len(photos))
-    rows = patterns_of(small)
+    blocks = (small.all[at : at + _BLOCK] for at in range(0, len(small), _BLOCK))
+    nothing = np.empty((0, CELLS * CELLS), np.float32)
+    rows = np.concatenate([nothing, *map(patterns, blocks)])
     ways = whole_ways(small, rows, pairs)
     parts = _parts(small, rows, pairs, progress)
     scores = _scores(photos, pairs)
@@ -117,13 +116,6 @@ def reading_order(pairs: RowNumbers) -> RowNumbers:
     return np.lexsort((walked[:, 1], walked[:, 0]))
 
 
-def patterns_of(small: SmallPictures) -> Floats:
-    """The patterns (n, 64) of all small pictures."""
-    blocks = [np.arange(at, min(at + _BLOCK, len(small))) for at in range(0, len(small), _BLOCK)]
-    nothing = np.empty((0, CELLS * CELLS), np.float32)
-    return np.concatenate([nothing, *(patterns(small.pixels(block)) for block in blocks)])
-
-
 def whole_ways(small: SmallPictures, rows: Floats, pairs: RowNumbers) -> npt.NDArray[np.int8]:
     """How to lay the second photo of each pair on the first; -1 for different pictures."""
     ways = np.full(len(pairs), -1, np.int8)
@@ -135,7 +127,7 @@ def whole_ways(small: SmallPictures, rows: Floats, pairs: RowNumbers) -> npt.NDA
         coarse = np.stack([along(first, turned) for turned in laid_over])
         likely = np.flatnonzero(coarse.max(axis=0) >= _COARSE)
         if len(likely):
-            ways[at + likely] = copy_ways(*(small.pixels(some[likely, side]) for side in (0, 1)))
+            ways[at + likely] = copy_ways(*(small.all[some[likely, side]] for side in (0, 1)))
     return ways
 
 
@@ -149,11 +141,8 @@ def _pairs(asked: RowNumbers, found_by: Sequence[NeighbourLists], n: int) -> Row
 
 
 def _parts(
-    small: SmallPictures,
-    rows: Floats,
-    pairs: RowNumbers,
-    progress: Progress | None,
-) -> npt.NDArray[np.bool_]:
+    small: SmallPictures, rows: Floats, pairs: RowNumbers, progress: Progress | None
+) -> Flags:
     marked = np.zeros(len(pairs), bool)
     numbers = np.arange(len(pairs))
     wholes = np.concatenate([pairs[:, 0], pairs[:, 1]])
@@ -165,7 +154,7 @@ def _parts(
     def look(block: Sequence[tuple[int, int]]) -> RowNumbers:
         likely = [np.empty((0, 3), np.int64)]
         for begin, end in block:
-            picture = small.pixels([wholes[begin]])[0]
+            picture = small.all[wholes[begin]]
             scores, which, mirror = best_windows(picture, rows[others[begin:end]])
             good = np.flatnonzero(scores >= PART)
             likely.append(np.stack([begin + good, which[good], mirror[good]], axis=1))
@@ -173,7 +162,7 @@ def _parts(
         found = [np.empty(0, np.int64)]
         for first in range(0, len(at), _FITTED):
             some = slice(first, first + _FITTED)
-            whole, parts = (small.pixels(side[at[some]]) for side in (wholes, others))
+            whole, parts = (small.all[side[at[some]]] for side in (wholes, others))
             alike = are_parts(whole, parts, which[some], mirror[some] > 0)
             found.append(numbers[at[some][alike]])
         return np.concatenate(found)
@@ -198,7 +187,7 @@ def _scores(photos: DescribedCollection, pairs: RowNumbers) -> Floats:
     return scores
 
 
-def _mutual(pairs: RowNumbers, scores: Floats) -> npt.NDArray[np.bool_]:
+def _mutual(pairs: RowNumbers, scores: Floats) -> Flags:
     """Which pairs are each among the nearest of the other, of all that they are compared with."""
     mine, near = pairs.T.ravel(), np.tile(scores, 2)
     order = np.lexsort((-near, mine))

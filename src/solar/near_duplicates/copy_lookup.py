@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from solar.arrays import Vectors
+from solar.arrays import Flags, Pixels, Vectors
 from solar.errors import SolarError
 from solar.images import ImageError, Photos, Source
 from solar.images.roots import expanded
@@ -22,16 +21,15 @@ from solar.near_duplicates.relation import SETTINGS, PhotoComparer
 from solar.near_duplicates.report import COPIES, KINDS, Relation
 from solar.near_duplicates.small_pictures import small_picture, small_pictures
 from solar.ranking.verify import index_verifier
-from solar.storage.protocol import NoVectorsError, Storage
+from solar.storage.protocol import NoVectorsError
 
 if TYPE_CHECKING:
     from solar.index.ingest import Changes
     from solar.index.photo_index import PhotoIndex
 
-
 _NEIGHBOURS = 20  # by descriptor
 
-_Candidate: TypeAlias = tuple[str, Callable[[], Source] | None, npt.NDArray[np.uint8], float]
+_Candidate: TypeAlias = tuple[str, Callable[[], Source] | None, Pixels, float]
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class CopyFinder:
 
     def _load(self) -> None:
         engine = self._engine
-        self._state = _state(engine)
+        self._version = engine.version
         verifier = index_verifier(engine, SETTINGS)
         assert verifier.cache is not None
         self._comparer = PhotoComparer(verifier, places=False)
@@ -87,7 +85,7 @@ class CopyFinder:
         folder = verifier.cache.folder
         self._small = small_pictures(self._names, engine.roots.find, folder)
         self._shapes = self._small.shapes()
-        self._noted: list[tuple[str, Callable[[], Source], npt.NDArray[np.uint8]]] = []
+        self._noted: list[tuple[str, Callable[[], Source], Pixels]] = []
         self._noted_vectors = _GrowingRows(engine.spec.dim)
         self._noted_shapes = _GrowingRows(SHAPE)
 
@@ -97,7 +95,7 @@ class CopyFinder:
         A SolarError if it cannot be read. Unreadable photos of the index are skipped. `vector` is
         its descriptor (dim,), if known.
         """
-        if self._state != _state(self._engine):
+        if self._version != self._engine.version:
             self._load()
         vector = self._index.describe(photo) if vector is None else vector
         path = expanded(Path(photo)) if isinstance(photo, str | os.PathLike) else None
@@ -132,7 +130,7 @@ class CopyFinder:
         self._noted_vectors.append(vector)
         self._noted_shapes.append(invariant(picture[None])[0])
 
-    def _candidates(self, picture: npt.NDArray[np.uint8], vector: Vectors) -> list[_Candidate]:
+    def _candidates(self, picture: Pixels, vector: Vectors) -> list[_Candidate]:
         """Names, files where they are not in the index, small pictures, and similarities."""
         shape = invariant(picture[None])[0]
         [hits] = self._index.nearest([vector], _NEIGHBOURS, ())
@@ -142,7 +140,7 @@ class CopyFinder:
         more = self._index.lookup([name for name in names if name not in scores])
         scores |= {name: min(float(row @ vector), 1.0) for name, (_, row) in more.items()}
         known: list[_Candidate] = [
-            (name, None, self._small.pixels([self._rows[name]])[0], scores[name])
+            (name, None, self._small.all[self._rows[name]], scores[name])
             for name in names
             if name in self._rows and name in scores
         ]
@@ -179,7 +177,7 @@ def _best(scores: Vectors, k: int) -> list[int]:
     return best
 
 
-def _parts(picture: npt.NDArray[np.uint8], others: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+def _parts(picture: Pixels, others: Pixels) -> Flags:
     """Which small pictures (n, 32, 32) may show a part of this one, or this one a part of them."""
     mine, theirs = patterns(picture[None]), patterns(others)
     found = [best_windows(picture, theirs), *(best_windows(other, mine) for other in others)]
@@ -190,8 +188,7 @@ def _parts(picture: npt.NDArray[np.uint8], others: npt.NDArray[np.uint8]) -> npt
     alike = np.zeros(len(scores), bool)
     alike[likely] = are_parts(*(of[likely] for of in (wholes, parts, which, mirror)))
     inside, around = alike.reshape(2, -1)
-    either: npt.NDArray[np.bool_] = inside | around
-    return either
+    return inside | around
 
 
 def without_copies(
@@ -225,9 +222,3 @@ def without_copies(
         copied={name: like for name, like in changes.copied.items() if name not in copies},
     )
     return left, copies
-
-
-def _state(engine: Storage) -> int:
-    """Changes with an index: the version of a folder, elsewhere the number of photos."""
-    version: int | None = getattr(engine, "version", None)
-    return len(engine) if version is None else version

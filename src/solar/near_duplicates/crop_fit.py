@@ -10,10 +10,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Flags, Floats, Ints, Pixels
 from solar.near_duplicates.orientations import WAYS, WHOLE, best_way, laid, normal
-
-Floats = npt.NDArray[np.float32]
-Pictures = npt.NDArray[np.uint8]
 
 CELLS = 8
 """Windows are compared as 8 by 8 cells."""
@@ -40,12 +38,7 @@ _FLAT = 3.0  # grey levels
 _LEAST = 4  # blocks that are not flat; pictures with fewer may be anything
 
 
-def are_parts(
-    wholes: Pictures,
-    parts: Pictures,
-    which: npt.NDArray[np.int64],
-    mirror: npt.NDArray[np.bool_],
-) -> npt.NDArray[np.bool_]:
+def are_parts(wholes: Pixels, parts: Pixels, which: Ints, mirror: Flags) -> Flags:
     """Which pictures (n, 32, 32) show a window of other pictures, which is known roughly.
 
     `which` window (n,) of each whole, and whether the part is mirrored there, as from
@@ -58,13 +51,10 @@ def are_parts(
     laid_over[mirror] = laid_over[mirror][..., ::-1]
     cells = laid_over.reshape(n, _CELLS, side // _CELLS, _CELLS, side // _CELLS).mean(axis=(2, 4))
     cut, fit = _fitted(wholes.astype(np.float32), cells, _window_boxes()[which])
-    alike: npt.NDArray[np.bool_] = (fit >= _PART_FIT) & (
-        _agreeing(cut, cells, _PART_GRID, _PART_ALIKE) >= _PART_BLOCKS
-    )
-    return alike
+    return (fit >= _PART_FIT) & (_agreeing(cut, cells, _PART_GRID, _PART_ALIKE) >= _PART_BLOCKS)
 
 
-def copy_ways(a: Pictures, b: Pictures) -> npt.NDArray[np.int8]:
+def copy_ways(a: Pixels, b: Pixels) -> npt.NDArray[np.int8]:
     """How to lay small pictures b (n, 32, 32) on a to see the same; -1 where they differ."""
     ways, score = best_way(a, b)
     turned = b.astype(np.float32)
@@ -90,7 +80,7 @@ def _fitted(wholes: Floats, cells: Floats, boxes: Floats) -> tuple[Floats, Float
         across, down = (_lines(centres[:, axis], sizes[:, axis], side) for axis in (0, 1))
         rows = down @ wholes
         cut = (rows @ across.transpose(0, 2, 1)).astype(np.float32)
-        fit = _correlation(cut.reshape(n, -1), target)
+        fit = correlation(cut.reshape(n, -1), target)
         better = fit > best
         best_cut[better], best[better] = cut[better], fit[better]
         if step == _STEPS:
@@ -117,8 +107,7 @@ def _least_squares(cut: Floats, changes: list[Floats], target: Floats) -> Floats
     normal = normal + np.eye(columns.shape[2], dtype=np.float32) * size * np.float32(1e-6)
     found = np.linalg.solve(normal, columns.transpose(0, 2, 1) @ target[:, :, None])[:, :, 0]
     contrast = np.where(np.abs(found[:, :1]) > 0.2, found[:, :1], 1)
-    moves: Floats = np.clip(found[:, 2:] / contrast, -_FARTHEST, _FARTHEST).astype(np.float32)
-    return moves
+    return np.clip(found[:, 2:] / contrast, -_FARTHEST, _FARTHEST).astype(np.float32)
 
 
 def _lines(centre: Floats, size: Floats, side: int) -> Floats:
@@ -141,7 +130,8 @@ def _shares(edges: npt.NDArray[np.floating], side: int) -> Floats:
     return lines
 
 
-def _correlation(a: Floats, b: Floats) -> Floats:
+def correlation(a: Floats, b: Floats) -> Floats:
+    """The correlation (…,) of each row of a (…, n) with that of b."""
     x, y = (one - one.mean(axis=-1, keepdims=True) for one in (a, b))
     norms = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
     products: Floats = np.einsum("...d,...d->...", x, y) / np.maximum(norms, 1e-6)
@@ -153,9 +143,8 @@ def _agreeing(a: Floats, b: Floats, grid: int, alike: float) -> Floats:
     x, y = _blocks(a, grid), _blocks(b, grid)
     textured = np.maximum(x.std(axis=2), y.std(axis=2)) > _FLAT
     count = textured.sum(axis=1)
-    same = ((_correlation(x, y) >= alike) & textured).sum(axis=1)
-    shares: Floats = np.where(count < _LEAST, 1, same / np.maximum(count, 1)).astype(np.float32)
-    return shares
+    same = ((correlation(x, y) >= alike) & textured).sum(axis=1)
+    return np.where(count < _LEAST, 1, same / np.maximum(count, 1)).astype(np.float32)
 
 
 def _blocks(pictures: Floats, grid: int) -> Floats:
@@ -164,13 +153,13 @@ def _blocks(pictures: Floats, grid: int) -> Floats:
     return parts.reshape(n, grid * grid, size * size)
 
 
-def patterns(pictures: npt.NDArray[np.uint8]) -> Floats:
+def patterns(pictures: Pixels) -> Floats:
     """Whole pictures (n, side, side) as rows (n, 64) of mean 0 and norm 1."""
     lines = _cell_lines(0.0, 1.0, pictures.shape[-1])
     return normal(lines @ pictures.astype(np.float32) @ lines.T)
 
 
-def _windows(picture: npt.NDArray[np.uint8]) -> Floats:
+def _windows(picture: Pixels) -> Floats:
     """All windows of a picture (side, side) as rows (m, 64) like those of `patterns`."""
     whole = picture.astype(np.float32)
     found = []
@@ -181,9 +170,7 @@ def _windows(picture: npt.NDArray[np.uint8]) -> Floats:
     return normal(np.concatenate(found))
 
 
-def best_windows(
-    picture: npt.NDArray[np.uint8], rows: Floats
-) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def best_windows(picture: Pixels, rows: Floats) -> tuple[Floats, Ints, Flags]:
     """Where other pictures, (n, 64) by `patterns`, fit a window of this one best.
 
     Returns the correlation (n,), the window (n,), see `_window_boxes`, and whether it is mirrored.

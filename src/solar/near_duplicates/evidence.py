@@ -22,7 +22,7 @@ from solar.images import read_image
 from solar.images.exif import exif_of, orientation_of, turned
 from solar.images.readable import Source, opened
 from solar.near_duplicates.orientations import laid_photo, opposite
-from solar.near_duplicates.pixel_compare import Region
+from solar.near_duplicates.pixel_compare import Region, tiles
 
 Verdict: TypeAlias = tuple[str, str]
 """The photo to keep, `a` or `b`, or nothing, and why."""
@@ -85,11 +85,6 @@ class FileTraces:
             lossy = image.format not in _LOSSLESS
             upright = orientation_of(image)
             return cls(source, _origin(image), tables, sampling, image.mode, upright, lossy)
-
-    @property
-    def imitable(self) -> bool:
-        """Whether saving it can be imitated."""
-        return bool(self.tables) or not self.lossy
 
     @cached_property
     def upright(self) -> Image.Image:
@@ -165,7 +160,8 @@ def _imitated(a: FileTraces, b: FileTraces, there: float, back: float) -> Verdic
             return "ab"[int(np.argmin(areas))], why
         steps = [sum(map(sum, one.tables)) / max(len(one.tables), 1) for one in (a, b)]
         return ("ab"[int(np.argmax(steps))], why) if max(steps) > 1.1 * min(steps) else ("", "")
-    if any(made) and (b if made[1] else a).imitable:
+    other = b if made[1] else a
+    if any(made) and (other.tables or not other.lossy):  # or saving it cannot be imitated
         return "ab"[made[1]], why
     return "", ""
 
@@ -188,7 +184,8 @@ def _left(a: FileTraces, b: FileTraces, way: int) -> float:
 def _unexplained(a: Image.Image, b: Image.Image, like: FileTraces) -> float:
     before, after = (np.asarray(one, np.float32) for one in (a, like.encoded(a)))
     there = np.asarray(b, np.float32)
-    plain, left = (_blocks(np.abs(one - there).mean(axis=2)) for one in (before, after))
+    off = (np.abs(one - there).mean(axis=2) for one in (before, after))
+    plain, left = (tiles(one, _MCU, _MCU).mean(axis=1) for one in off)
     differ = plain > _SAME
     # Text over a photo changes some blocks: the others tell.
     some = differ.size and differ.mean() > 0.2
@@ -207,13 +204,6 @@ def _traced(a: FileTraces, b: FileTraces, way: int) -> float:
         part = laid.crop((left + move, top + move, right, low))
         changes.append(np.abs(np.asarray(part, np.float32) - np.asarray(a.encoded(part))).mean())
     return float(changes[0] / max(changes[1], 1e-6))
-
-
-def _blocks(values: Floats) -> Floats:
-    height, width = (side // _MCU * _MCU for side in values.shape)
-    cut = values[:height, :width].reshape(height // _MCU, _MCU, width // _MCU, _MCU)
-    means: Floats = cut.mean(axis=(1, 3)).ravel()
-    return means
 
 
 def _middle(size: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -268,9 +258,6 @@ def _power(photo: Image.Image, without: Image.Image | None = None) -> Floats:
     grey = np.asarray(photo.convert("L"), np.float32)
     if without is not None:
         grey = grey - np.asarray(without.convert("L"), np.float32)
-    down, across = (side // _TILE for side in grey.shape)
-    cut = grey[: down * _TILE, : across * _TILE].reshape(down, _TILE, across, _TILE)
-    tiles = cut.transpose(0, 2, 1, 3).reshape(-1, _TILE, _TILE)
-    tiles = (tiles - tiles.mean(axis=(1, 2), keepdims=True)) * _WINDOW
-    power: Floats = (np.abs(np.fft.rfft2(tiles)) ** 2 + _NOISE).astype(np.float32)
-    return power
+    parts = tiles(grey, _TILE, _TILE).reshape(-1, _TILE, _TILE)
+    waves = np.fft.rfft2((parts - parts.mean(axis=(1, 2), keepdims=True)) * _WINDOW)
+    return (np.abs(waves) ** 2 + _NOISE).astype(np.float32)

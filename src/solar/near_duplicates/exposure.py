@@ -12,7 +12,8 @@ import numpy.typing as npt
 from PIL import Image, ImageFilter
 
 from solar.arrays import Doubles
-from solar.near_duplicates.pixel_compare import Region, cut
+from solar.near_duplicates.crop_fit import correlation
+from solar.near_duplicates.pixel_compare import Region, cut, tiles
 
 _SIDE = 384  # pixels of the longer side of what is compared
 _BLOCKS, _LEAST = 8, 20  # in each direction, and their smallest side
@@ -111,17 +112,9 @@ def _moves(first: Image.Image, second: Image.Image) -> tuple[Doubles, Doubles, D
 def _changed(first: Image.Image, second: Image.Image) -> bool:
     x, y = (_blocks(np.asarray(one, np.float32)) for one in (first, second))
     deviation = np.maximum(x.std(axis=1), y.std(axis=1))
-    x, y = (one - one.mean(axis=1, keepdims=True) for one in (x, y))
-    norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
-    alike = (x * y).sum(axis=1) / np.maximum(norms, 1e-6)
-    return bool((alike[deviation > _STRONG] < _OTHER).any())
+    return bool((correlation(x, y)[deviation > _STRONG] < _OTHER).any())
 
 
 def _blocks(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The pixels (n, m) of each block of a picture; what is left over at the end is left out."""
-    height, width = values.shape
-    down, across = (min(_BLOCKS, side // _LEAST) for side in (height, width))
-    high, wide = height // down, width // across
-    cut_off = values[: down * high, : across * wide].reshape(down, high, across, wide)
-    blocks: npt.NDArray[Any] = cut_off.transpose(0, 2, 1, 3).reshape(down * across, -1)
-    return blocks
+    """The pixels (n, m) of each block of a picture."""
+    return tiles(values, *(side // min(_BLOCKS, side // _LEAST) for side in values.shape))

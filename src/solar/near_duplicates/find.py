@@ -45,8 +45,8 @@ from solar.near_duplicates.report import (
     Relation,
 )
 from solar.near_duplicates.small_pictures import small_pictures
+from solar.ranking.verify import verifier_of
 from solar.records import Records
-from solar.sfm.pairs import verifier_of
 
 _BLOCK = 128  # pairs that a stop costs at the most
 _SEEN_FILE = "duplicates.seen"
@@ -145,7 +145,7 @@ def _groups(
     if not len(photos):
         _note_seen(photos.local, [])
         return
-    verifier = verifier_of(photos, SETTINGS)  # fails before any work
+    verifier = verifier_of(photos.roots, photos.local, SETTINGS)  # fails before any work
     seen = _seen(photos) if settings.new else set[bytes]()
     small = small_pictures(photos.names, photos.roots.find, photos.local, progress)
     asked = np.array([row for row, key in enumerate(small.keys) if key not in seen], np.int64)
@@ -167,7 +167,8 @@ def _groups(
         try:
             return photo_facts(name, photos.roots.find(name))
         except SolarError:
-            return DuplicatePhoto(name, *small.size(row), 0)
+            width, height = small.sizes[row].tolist()
+            return DuplicatePhoto(name, width, height, 0)
 
     yield from groups_of(related, settings.kinds, facts, keep_rule(settings.keep))
     _note_seen(photos.local, small.keys)

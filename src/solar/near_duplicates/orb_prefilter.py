@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from solar.arrays import Pixels
 from solar.images.opencv import opencv
 
 VOTES = 7
@@ -40,7 +41,7 @@ class Corners(NamedTuple):
 
     points: npt.NDArray[np.complex64]
     frames: npt.NDArray[np.complex64]
-    bits: npt.NDArray[np.uint8]
+    bits: Pixels
 
 
 def corners(photo: Image.Image) -> Corners:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from solar.arrays import Floats
+from solar.arrays import Doubles, Floats, Pixels
 
 Number = TypeVar("Number", np.uint8, np.float32)
 
@@ -57,7 +57,7 @@ def opposite(way: int) -> int:
     return way if way >= 4 else -way % 4
 
 
-def way_matrix(way: int) -> npt.NDArray[np.float64]:
+def way_matrix(way: int) -> Doubles:
     """3×3: where laying a photo so moves its points, in coordinates whose sides count as 1."""
     matrix = np.eye(3)
     if way >= 4:
@@ -76,7 +76,7 @@ def normal(pictures: npt.NDArray[Any]) -> Floats:
     return np.where(norms > rows.shape[1] ** 0.5, rows / np.maximum(norms, 1e-6), 0)
 
 
-def invariant(pictures: npt.NDArray[np.uint8]) -> Floats:
+def invariant(pictures: Pixels) -> Floats:
     """A vector (n, 63) of unit norm of every small picture (n, 32, 32), the same for all ways."""
     rows = normal(pictures).reshape(pictures.shape)
     waves = _waves(pictures.shape[-1])
@@ -92,9 +92,7 @@ def invariant(pictures: npt.NDArray[np.uint8]) -> Floats:
     return found
 
 
-def best_way(
-    a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[np.int8], Floats]:
+def best_way(a: Pixels, b: Pixels) -> tuple[npt.NDArray[np.int8], Floats]:
     """How to lay pictures b (n, 32, 32) on pictures a, and how well each fits then."""
     first = normal(a)
     fits = np.stack([along(first, normal(laid(b, way))) for way in range(WAYS)])

@@ -5,13 +5,13 @@ recoloured; what was written over one changes some blocks. Two photos of one pla
 pixel: the camera has moved, and so have leaves and people.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageFilter
 
-from solar.arrays import Floats
+from solar.arrays import Flags, Floats
 
 SIDE = 192
 """Longer side of what is compared, in pixels."""
@@ -99,27 +99,32 @@ def cut(photo: Image.Image, region: Region, size: tuple[int, int]) -> Image.Imag
     return photo.resize(size, Image.Resampling.LANCZOS, box=box)
 
 
+def tiles(values: npt.NDArray[Any], high: int, wide: int) -> npt.NDArray[Any]:
+    """The pixels (n, high · wide) of each tile of a picture; what is left over is left out."""
+    down, across = values.shape[0] // high, values.shape[1] // wide
+    whole = values[: down * high, : across * wide].reshape(down, high, across, wide)
+    return whole.transpose(0, 2, 1, 3).reshape(down * across, -1)
+
+
 def _detail(photo: Image.Image) -> Floats:
     grey = photo.convert("L")
     smooth = grey.filter(ImageFilter.GaussianBlur(_BLUR))
-    detail: Floats = np.asarray(grey, np.float32) - np.asarray(smooth, np.float32)
-    return detail
+    return np.asarray(grey, np.float32) - np.asarray(smooth, np.float32)
 
 
-def _blocks(detail: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _blocks(detail: Floats) -> tuple[Floats, Flags]:
     """Correlation of each of 8×8 blocks of two pictures (2, h, w), and which have any detail."""
     _, height, width = detail.shape
     rows, columns = (np.linspace(0, side, _BLOCKS + 1).astype(int)[:-1] for side in (height, width))
 
     def total(values: Floats) -> Floats:
-        sums: Floats = np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)
-        return sums
+        return np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)
 
     a, b = detail
     count = total(np.ones_like(a))
     ab, aa, bb = (total(x * y) / count for x, y in ((a, b), (a, a), (b, b)))
     correlation = (ab / np.sqrt(np.maximum(aa * bb, 1e-6))).astype(np.float32)
-    textured: npt.NDArray[np.bool_] = np.maximum(aa, bb) > _FLAT**2
+    textured: Flags = np.maximum(aa, bb) > _FLAT**2
     return correlation, textured
 
 

@@ -17,10 +17,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
-from solar.arrays import Doubles, Floats
+from solar.arrays import Doubles, Floats, Pixels
 from solar.errors import SolarError
 from solar.files import reading
 from solar.images import load
@@ -103,7 +102,7 @@ class PhotoComparer:
         source = self._verifier.photo(name)
         if source is None:
             raise SolarError(f"There is no photo {name}.")
-        return ComparedPhoto(source, lambda: self._features(name))
+        return ComparedPhoto(source, lambda: self._verifier.features(name))
 
     def given(self, source: Source) -> ComparedPhoto:
         """A photo outside the collection."""
@@ -132,11 +131,6 @@ class PhotoComparer:
         if not part and not (place and votes(a.corners, b.corners) >= VOTES):
             return None
         return _edited(a, b) or (_same_place(a, b) if self.places else None)
-
-    def _features(self, name: str) -> LocalFeatures:
-        # As they are kept, so that another run that reads them gives the same.
-        fresh = self._verifier.features(name)
-        return self._verifier.kept(name) or fresh
 
 
 def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
@@ -179,7 +173,7 @@ def _file_bytes(source: Source) -> bytes | None:
         return Path(source).read_bytes()
 
 
-def _alpha(source: Source) -> npt.NDArray[np.uint8]:
+def _alpha(source: Source) -> Pixels:
     """Opacity of the upright photo; empty if all pixels are opaque."""
     with opened(source) as image:
         if not image.has_transparency_data:
@@ -337,7 +331,7 @@ def _matched(a: LocalFeatures, b: LocalFeatures, mirrored: bool) -> tuple[Floats
     return a.points[first] / np.float32(a.scale), b.points[second] / np.float32(b.scale)
 
 
-def mirrored_histograms(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def mirrored_histograms(rows: Floats) -> Floats:
     """What SIFT would compute (n, 128) for the mirrored photo.
 
     A histogram has 4×4 cells, across and along the keypoint's angle, of 8 directions. In a mirror
@@ -356,8 +350,7 @@ def _seconds(a: ComparedPhoto, b: ComparedPhoto) -> float | None:
 def _relative(matrix: Doubles, a: LocalFeatures, b: LocalFeatures) -> Doubles:
     """A mapping in relative coordinates, from one in shrunk pixels."""
     mapping = np.linalg.inv(_from_unit_square(b)) @ matrix @ _from_unit_square(a)
-    result: Doubles = mapping / mapping[2, 2] if abs(mapping[2, 2]) > 1e-12 else mapping
-    return result
+    return mapping / mapping[2, 2] if abs(mapping[2, 2]) > 1e-12 else mapping
 
 
 def _from_unit_square(features: LocalFeatures) -> Doubles:

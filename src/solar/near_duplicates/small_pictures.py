@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from solar.arrays import Floats, Pixels
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.images import load
@@ -38,7 +39,7 @@ _VALUE = struct.Struct("<16sii")  # the state of the file, width, height; then t
 _LENGTH = _VALUE.size + SIDE * SIDE
 
 
-def small_picture(photo: Source) -> tuple[npt.NDArray[np.uint8], int, int]:
+def small_picture(photo: Source) -> tuple[Pixels, int, int]:
     """The upright photo squeezed into (32, 32) grey pixels, and its width and height."""
     image = load(photo, 2 * SIDE, mode="fast")
     grey = Image.fromarray(image.pixels).convert("L")
@@ -56,34 +57,21 @@ class SmallPictures:
         keys: 32 bytes per photo that identify it and the state of its file.
     """
 
-    all: npt.NDArray[np.uint8]
+    all: Pixels
     sizes: npt.NDArray[np.int32]
     keys: Sequence[bytes]
 
     def __len__(self) -> int:
         return len(self.all)
 
-    def pixels(self, rows: npt.ArrayLike) -> npt.NDArray[np.uint8]:
-        """Pictures (m, 32, 32) of some photos."""
-        pixels: npt.NDArray[np.uint8] = self.all[np.asarray(rows)]
-        return pixels
-
-    def shapes(self) -> npt.NDArray[np.float32]:
+    def shapes(self) -> Floats:
         """The vectors (n, 63) of the pictures, see `orientations.invariant`."""
         blocks = [invariant(self.all[at : at + _SOME]) for at in range(0, len(self), _SOME)]
         return np.concatenate([np.empty((0, SHAPE), np.float32), *blocks])
 
-    def size(self, row: int) -> tuple[int, int]:
-        """Width and height of a photo; 0 if it could not be read."""
-        width, height = self.sizes[row].tolist()
-        return width, height
-
 
 def small_pictures(
-    names: Sequence[str],
-    find: Finder,
-    folder: Path,
-    progress: Progress | None = None,
+    names: Sequence[str], find: Finder, folder: Path, progress: Progress | None = None
 ) -> SmallPictures:
     """Read the small pictures that the file in a folder does not have yet.
 

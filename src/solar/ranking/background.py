@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from solar.arrays import Vectors
+from solar.arrays import Doubles, Vectors
 from solar.ranking.calibration import FEWEST, NEIGHBOURS, Background
 from solar.ranking.results import BEST
 from solar.storage.protocol import Engine
@@ -65,13 +64,13 @@ class Surroundings:
 class Sample(NamedTuple):
     """Photos of a collection, and how similar some of them are to their neighbours in it."""
 
-    state: Any
+    version: int
     photos: list[Photo]
     vectors: Vectors
-    near: npt.NDArray[np.float64]
+    near: Doubles
 
 
-def neighbours(nearest: Nearest, rows: Sequence[Vectors]) -> npt.NDArray[np.float64]:
+def neighbours(nearest: Nearest, rows: Sequence[Vectors]) -> Doubles:
     """The similarities (m, n) of photos to their neighbours, best first."""
     lists = nearest(rows, _DEEP) if len(rows) else []
     deep = min((len(hits) for hits in lists), default=1)
@@ -81,12 +80,12 @@ def neighbours(nearest: Nearest, rows: Sequence[Vectors]) -> npt.NDArray[np.floa
 
 def _sample(engine: Engine, kept: dict[str, Any]) -> Sample:
     """The sample of the collection as it is, taken once."""
-    state = getattr(engine, "version", None), len(engine)
+    version = engine.version
     found: Sample | None = kept.get("sample")
-    if found is None or found.state != state:
+    if found is None or found.version != version:
         photos, vectors = engine.sample(SAMPLE)
         some = np.linspace(0, len(vectors) - 1, min(TYPICAL, len(vectors)), dtype=np.int64)
         typical = np.ascontiguousarray(vectors[some])
         near = neighbours(lambda rows, k: engine.search(np.array(rows), k), list(typical))
-        found = kept["sample"] = Sample(state, photos, vectors, near)
+        found = kept["sample"] = Sample(version, photos, vectors, near)
     return found

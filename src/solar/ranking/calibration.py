@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Doubles
 from solar.errors import SolarError
 from solar.weights import probabilities
 
@@ -41,8 +42,6 @@ NEIGHBOURS = (1, 8, 50)
 # What each feature says: 1 speaks for the same place, -1 against it, 0 either.
 SIGNS = (1, -1, *(0,) * 9)
 MATCHED_SIGNS = (1, 1, 1, 1, 0, 0)
-
-Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,7 @@ class Judged:
     query: int
     scores: Sequence[float]
     background: Background
-    right: npt.NDArray[np.float64]
+    right: Doubles
     evidence: Sequence[Evidence | None] | None = None
     weight: float = 1.0
 
@@ -292,11 +291,5 @@ def _calibrations() -> dict[str, Calibration]:
     return {facts["fingerprint"]: _of(facts) for facts in probabilities().values()}
 
 
-def calibrated_models() -> list[str]:
-    """The names of the models that have a calibration."""
-    return list(probabilities())
-
-
 def _logistic(odds: Doubles) -> Doubles:
-    p: Doubles = 1 / (1 + np.exp(-np.clip(odds, -50.0, 50.0)))
-    return p
+    return 1 / (1 + np.exp(-np.clip(odds, -50.0, 50.0)))

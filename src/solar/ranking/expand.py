@@ -19,7 +19,6 @@ Neighbours with a score of 0 or less have no weight; a vector without any other 
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solar.arrays import Floats, RowNumbers, Vectors
 from solar.ranking.neighbours import Neighbours, exact_neighbours
@@ -64,7 +63,7 @@ def _expanded(results: SearchResults, method: Method) -> SearchResults:
     return results.searching(expand_query(vector, nearest, scores, method))
 
 
-def weights_of(scores: Floats, method: Method, n: int) -> NDArray[np.float32]:
+def weights_of(scores: Floats, method: Method, n: int) -> Floats:
     """Weights (m, k) of the first k neighbours, of at most n, from their scores (m, k)."""
     useful = np.clip(np.nan_to_num(scores), 0, 1)  # compressed vectors can score above 1
     if method == "alpha":
@@ -117,10 +116,9 @@ def augment(
     return out
 
 
-def _combined(own: Vectors, others: Vectors, weights: NDArray[np.float32]) -> Vectors:
+def _combined(own: Vectors, others: Vectors, weights: Floats) -> Vectors:
     """Add (m, k, d) others by (m, k) weights to (m, d) vectors, and make them unit vectors."""
     total = own + np.matmul(weights[:, None], others)[:, 0]
     norm = np.linalg.norm(total, axis=1, keepdims=True)
     # Scores of true neighbours are positive, so the sum is longer than 1; wrong ones could cancel.
-    unit: Vectors = np.where(norm > 1e-6, total / np.maximum(norm, 1e-6), own).astype(np.float32)
-    return unit
+    return np.where(norm > 1e-6, total / np.maximum(norm, 1e-6), own).astype(np.float32)

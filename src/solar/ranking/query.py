@@ -41,10 +41,6 @@ class Part:
     path: str | None = None
 
 
-class Together(list[Any]):
-    """Several queries, searched for by the mean of their vectors."""
-
-
 def parts_of(query: Any, box: Box | None = None) -> list[Part]:
     """The parts of a query, or of a list of them, the box given to the only photo.
 

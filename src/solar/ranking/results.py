@@ -11,13 +11,13 @@ import numpy as np
 
 from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.ranking.calibration import FEWEST, Background, Calibration, calibrated_models
-from solar.storage.protocol import Engine, Storage
+from solar.ranking.calibration import FEWEST, Background, Calibration
+from solar.storage.protocol import Engine
 from solar.storage.types import Hit
+from solar.weights import probabilities
 
 if TYPE_CHECKING:
     from solar.ranking.query import Part
-
 
 BEST = 8
 """At least so many results are looked at to rate them."""
@@ -39,7 +39,7 @@ class SearchResults:
     A method that lacks a library fails before the query is described.
     """
 
-    engine: Storage  # where the photos are; methods that take vectors get an `Engine`
+    engine: Engine  # where the photos are
     describe: Callable[[], Any]  # a vector (dim,), or what an index without vectors searches for
     find: Callable[[Any, int], list[Hit]]  # a plain search for the k best photos
     photos: Callable[[], Sequence[Part]]  # the query's, files or `Photo`s; an error for vectors
@@ -91,7 +91,7 @@ class SearchResults:
                 f"There are no probabilities after {after}: leave out the minimum probability, "
                 "or the re-ranking."
             )
-        known = " and ".join(calibrated_models()) or "no model"
+        known = " and ".join(probabilities()) or "no model"
         raise SolarError(
             f"{self.engine.spec.model or 'The model of this index'} has no calibrated "
             f"probabilities (available for {known}): leave out the minimum probability, or fit "
@@ -123,7 +123,7 @@ class SearchResults:
     def candidates(self, count: int) -> Candidates:
         """The best photos and their vectors."""
         hits = self.best(count)
-        found = cast("Engine", self.engine).lookup([hit.path for hit in hits])
+        found = self.engine.lookup([hit.path for hit in hits])
         hits = [hit for hit in hits if hit.path in found]  # a photo may just have been removed
         rows = [found[hit.path][1] for hit in hits]
         vectors: Vectors = np.reshape(rows, (len(hits), self.engine.spec.dim)).astype(np.float32)

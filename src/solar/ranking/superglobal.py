@@ -11,7 +11,6 @@ with the constants and steps of its code:
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solar.arrays import Floats, Vectors
 from solar.ranking.results import SearchResults
@@ -45,7 +44,7 @@ def superglobal(
     return scores
 
 
-def refinement(vectors: Vectors, neighbours: int, beta: float) -> NDArray[np.float32]:
+def refinement(vectors: Vectors, neighbours: int, beta: float) -> Floats:
     """The matrix (m, m) that takes m vectors to weighted means of each and its nearest.
 
     A negative similarity is a negative weight, as in the published code.
@@ -57,5 +56,5 @@ def refinement(vectors: Vectors, neighbours: int, beta: float) -> NDArray[np.flo
     weights = np.eye(len(vectors), dtype=np.float32)
     close = np.take_along_axis(similar, nearest, axis=1)
     np.put_along_axis(weights, nearest, beta * close, axis=1)
-    normalised: NDArray[np.float32] = weights / weights.sum(axis=1, keepdims=True)
+    normalised: Floats = weights / weights.sum(axis=1, keepdims=True)
     return normalised

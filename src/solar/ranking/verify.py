@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -32,28 +32,22 @@ from solar.arrays import Floats, Vectors
 from solar.defaults import SIZE
 from solar.errors import SolarError, and_more
 from solar.files import cache_directory
+from solar.images import Roots
 from solar.images.opencv import opencv
-from solar.local.cache import (
-    LocalCache,
-    count_kept,
-    forget_others,
-    own_folder,
-    rounded,
-)
+from solar.local.cache import LocalCache, own_folder, rounded
 from solar.local.features import (
     DEFAULT,
-    Frames,
     LocalFeatures,
     LocalModel,
     local_features,
     local_model,
     local_name,
 )
-from solar.matching.match import RATIO, Geometry, Matches, match_features
+from solar.matching.match import Matches, match_features
 from solar.ranking.calibration import Background, Calibration, Evidence
 from solar.ranking.query import unit
 from solar.ranking.results import SearchResults
-from solar.storage.protocol import Engine, Storage
+from solar.storage.protocol import Engine
 from solar.storage.types import Hit, Photo
 
 if TYPE_CHECKING:
@@ -63,6 +57,8 @@ if TYPE_CHECKING:
 # Right photos need a few hundred guesses; more would be spent on photos that do not match.
 _ITERATIONS = 1000
 
+ERROR = 8.0
+"""Largest error of an inlier in pixels; large, because buildings are not flat."""
 
 T = TypeVar("T")
 
@@ -84,10 +80,6 @@ class VerifySettings:
         model: What describes keypoints, as for `solar.match`.
         keypoints: Maximum number per photo.
         size: Longest side that photos are reduced to first.
-        geometry: What matches must agree on.
-        ratio: As for `solar.match`.
-        threshold: Largest error of an inlier in pixels; large, because buildings are not flat.
-        frames: How patches are cut, see `solar.local.features`.
         backend: What runs a patch network on a CPU, as for `solar.match`.
         fresh: Maximum number of photos per search whose keypoints are computed, the best first;
             None for no limit.
@@ -99,10 +91,6 @@ class VerifySettings:
     model: LocalModel | str | Path | None = None
     keypoints: int = 1000
     size: int = SIZE
-    geometry: Geometry = "homography"
-    ratio: float = RATIO
-    threshold: float = 8.0
-    frames: Frames = "wide"
     backend: str = "torch"
     fresh: int | None = None
     photos: str | Path | None = None
@@ -129,8 +117,10 @@ class Verifier:
         self.settings = settings or VerifySettings()
         self.photo = find
         self._model = local_model(self.settings.model, self.settings.backend)
-        names = ("keypoints", "size", "frames")
-        self._finding: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
+        self._finding: dict[str, Any] = {
+            "keypoints": self.settings.keypoints,
+            "size": self.settings.size,
+        }
         self.cache = None if cache is None else LocalCache(cache, self._model, **self._finding)
 
     def query(self, photo: Source, *, box: Box | None = None) -> LocalFeatures:
@@ -144,29 +134,21 @@ class Verifier:
 
     def features(self, path: str) -> LocalFeatures:
         """The features of an indexed photo, from the cache if it has them."""
-        features = self.kept(path)
-        if features is None:
-            photo = self.photo(path)
-            if photo is None:
-                raise SolarError(f"There is no photo {path}.")
-            features = self.query(photo)
-            if self.cache:
-                self.cache.put(path, photo, features)
-        return features
+        if (kept := self.kept(path)) is not None:
+            return kept
+        photo = self.photo(path)
+        if photo is None:
+            raise SolarError(f"There is no photo {path}.")
+        features = local_features(photo, self._model, **self._finding)
+        return self.cache.put(path, photo, features) if self.cache else rounded(features)
 
     def matches(self, query: LocalFeatures, photo: LocalFeatures) -> Matches:
         """The matches between a query and a photo."""
-        settings = self.settings
+        name = local_name(self._model)
         found = match_features(
-            query,
-            photo,
-            geometry=settings.geometry,
-            ratio=settings.ratio,
-            threshold=settings.threshold,
-            iterations=_ITERATIONS,
-            descriptor=local_name(self._model),
+            query, photo, threshold=ERROR, iterations=_ITERATIONS, descriptor=name
         )
-        least = settings.inliers
+        least = self.settings.inliers
         return found if least is None else replace(found, threshold=least)
 
     def evidence(self, query: LocalFeatures, photo: LocalFeatures) -> Evidence:
@@ -284,8 +266,7 @@ def expanded(
     similar = {hit.path: hit.score for hit in hits}
     right = [path for path, one in evidence.items() if one.same_scene]
     if right and not results.head:  # not after another re-ranking method
-        engine = cast("Engine", results.engine)
-        rows = {path: vector for path, (_, vector) in engine.lookup(right).items()}
+        rows = {path: vector for path, (_, vector) in results.engine.lookup(right).items()}
         vector, own = together(vector, rows)
         hits = [
             replace(hit, score=own.get(hit.path, hit.score))
@@ -293,7 +274,7 @@ def expanded(
         ]
         new = [hit.path for hit in hits[:top] if hit.path not in evidence]
         evidence |= verifier.matched(queries, new)
-        unknown = engine.lookup([hit.path for hit in hits if hit.path not in similar])
+        unknown = results.engine.lookup([hit.path for hit in hits if hit.path not in similar])
         own = {path: float(row @ results.vector) for path, (_, row) in unknown.items()}
         similar |= {path: min(score, 1.0) for path, score in own.items()}
     return Expanded(
@@ -329,7 +310,7 @@ def together(query: Vectors, verified: Mapping[T, Vectors]) -> tuple[Vectors, di
     return unit(total), own
 
 
-def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:
+def kept_verifier(engine: Engine, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:
     """`index_verifier`, made once, as it may have a network to load."""
     verifier: Verifier | None = kept.get("verify")
     if verifier is None or verifier.settings != settings:
@@ -337,9 +318,18 @@ def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any
     return verifier
 
 
-def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
+def index_verifier(engine: Engine, settings: VerifySettings) -> Verifier:
     """The verifier of an index: keeps features in its folder, or in the user's cache for Milvus."""
     roots = engine.roots.moved_to(settings.photos)
+    folder = own_folder(engine.folder)
+    if folder is None:
+        name = hashlib.sha256(str(roots).encode()).hexdigest()[:16]
+        folder = cache_directory() / "local" / name
+    return verifier_of(roots, folder, settings)
+
+
+def verifier_of(roots: Roots, folder: Path, settings: VerifySettings) -> Verifier:
+    """A verifier that keeps features in a folder; a SolarError if the photos are not at `roots`."""
     if not roots:
         raise SolarError(
             "Verification reads the photos, but the index does not know where they are: name "
@@ -353,14 +343,10 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
             f"{roots} no longer exists: say where the photos are with `photos=`, or with "
             "`solar index relocate`."
         )
-    folder = own_folder(engine.folder)
-    if folder is None:
-        name = hashlib.sha256(str(roots).encode()).hexdigest()[:16]
-        folder = cache_directory() / "local" / name
     return Verifier(roots.find, folder, settings)
 
 
-def find_features(engine: Storage, threads: int | None = None) -> Iterator[str]:
+def find_features(engine: Engine, threads: int | None = None) -> Iterator[str]:
     """Find and keep the features of every photo of an index, in advance of searches.
 
     In one thread for each core if `threads` is None.
@@ -378,19 +364,3 @@ def find_features(engine: Storage, threads: int | None = None) -> Iterator[str]:
     with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
         for photos in engine.photos(rows=256):
             yield from pool.map(keep, photos)
-
-
-def kept_features(engine: Storage) -> dict[str, int]:
-    """Count and bytes of the features that an index keeps, for `solar index info`."""
-    folder = own_folder(engine.folder)
-    if folder is None:
-        return {}
-    count, total = count_kept(folder)
-    return {"local_features": count, "bytes_of_local_features": total}
-
-
-def forget_removed(engine: Storage) -> None:
-    """Delete kept features of photos that are no longer indexed."""
-    folder = own_folder(engine.folder)
-    if folder is not None:
-        forget_others(folder, (photo.path for photos in engine.photos() for photo in photos))

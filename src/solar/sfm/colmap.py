@@ -25,13 +25,12 @@ from solar.files import make_folder, refuse_folder, replacing
 from solar.images.exif import orientation_of, stored_points
 from solar.images.readable import opened
 from solar.local.features import LocalFeatures
-from solar.matching.match import DENSE_RATIO, mutual_matches
+from solar.matching.match import DENSE_RATIO, RATIO, mutual_matches
 from solar.ranking.verify import Verifier
 from solar.sfm.pairs import Pair, with_features
 
 if TYPE_CHECKING:
     from solar.images import Source
-
 
 _CAMERA = "SIMPLE_RADIAL"
 _FOCAL = 1.2  # times the longer side, where a photo does not tell: COLMAP's own guess
@@ -113,7 +112,7 @@ def write_database(
                         given = verifier.photo(name), features[name]
                         images[name] = _written(colmap, database, name, *given, cameras)
             known = [pair for pair in some if all(name in features for name in pair)]
-            compare = partial(_compared, colmap, options, verifier, images, features)
+            compare = partial(_compared, colmap, options, images, features)
             results = list(threads.map(compare, known))
             with colmap.DatabaseTransaction(database):
                 for (a, b), (matches, geometry) in zip(known, results, strict=True):
@@ -175,15 +174,12 @@ def _camera(colmap: Any, photo: Source | None, width: int, height: int) -> Any:
 def _compared(
     colmap: Any,
     options: Any,
-    verifier: Verifier,
     images: Mapping[str, _Image],
     features: Mapping[str, LocalFeatures],
     pair: Pair,
 ) -> tuple[Ints, Any]:
     a, b = (features[name] for name in pair)
-    ratio = verifier.settings.ratio
-    if a.dense or b.dense:
-        ratio = max(ratio, DENSE_RATIO)
+    ratio = DENSE_RATIO if a.dense or b.dense else RATIO
     matches = mutual_matches(a.directions, b.directions, ratio=ratio)
     seen = [side for name in pair for side in (images[name].camera, images[name].points)]
     return matches, colmap.estimate_two_view_geometry(*seen, matches, options)

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from solar.arrays import RowNumbers
+from solar.arrays import Doubles, RowNumbers
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError, and_more
-from solar.files import reading, replacing
+from solar.files import reading, writing
 from solar.index.embeddings import (
     Described,
     DescribedCollection,
@@ -39,7 +38,7 @@ from solar.index.embeddings import (
 )
 from solar.local.features import LocalFeatures
 from solar.ranking.calibration import Evidence
-from solar.ranking.verify import Verifier, VerifySettings
+from solar.ranking.verify import Verifier, VerifySettings, verifier_of
 from solar.storage.geo import in_space, straight
 
 Pair: TypeAlias = tuple[str, str]
@@ -121,7 +120,8 @@ def pairs(
         verifier = None
         if settings.verify:  # fail before any work
             wanted = VerifySettings() if settings.verify is True else settings.verify
-            verifier = verifier_of(photos, wanted)
+            roots = photos.roots.moved_to(wanted.photos)
+            verifier = verifier_of(roots, photos.local, wanted)
         chosen: Iterable[Pair] = (found := chosen_pairs(photos, settings, folder, progress))
         if verifier is not None:
             chosen = verified(found, verifier, len(found), progress)
@@ -187,7 +187,7 @@ class ChosenPairs:
     asked: RowNumbers  # (m,) rows of the photos that are paired
     lists: NeighbourLists  # of each of them
     order: NameOrder | None = None  # for neighbours in time, if any are wanted
-    points: npt.NDArray[np.float64] | None = None  # (n, 3) in space; NaN where unknown
+    points: Doubles | None = None  # (n, 3) in space; NaN where unknown
     numbers: RowNumbers = field(init=False, repr=False)  # (n,) a row's place in `asked`, or -1
 
     def __post_init__(self) -> None:
@@ -235,17 +235,6 @@ class ChosenPairs:
         return rows
 
 
-def verifier_of(photos: DescribedCollection, settings: VerifySettings) -> Verifier:
-    """A verifier for a collection; a SolarError without its photos."""
-    roots = photos.roots.moved_to(settings.photos)
-    if not any(Path(root.path).exists() for root in roots.roots):
-        raise SolarError(
-            f"{roots or 'The folder of the photos'} cannot be found: name it with `photos=`, or "
-            "photos= in Python."
-        )
-    return Verifier(roots.find, photos.local, settings)
-
-
 def verified(
     pairs: Iterable[Pair], verifier: Verifier, total: int, progress: Progress | None = None
 ) -> Iterator[Pair]:
@@ -286,8 +275,7 @@ def with_features(
 
     def found(name: str) -> LocalFeatures | None:
         try:
-            fresh = verifier.features(name)
-            return verifier.kept(name) or fresh
+            return verifier.features(name)
         except SolarError as error:
             errors[name] = str(error)
             return None
@@ -311,10 +299,7 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
     the disk is full or read-only.
     """
     count, spaced, broken = 0, set[str](), set[str]()
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as out,
-    ):
+    with writing(path) as out:
         for pair in pairs:
             if unlisted := {name for name in pair if len(name.splitlines()) != 1}:
                 broken |= unlisted

@@ -145,8 +145,7 @@ class View:
             "SELECT count(latitude), count(camera), min(latitude), max(latitude), "
             "min(longitude), max(longitude) FROM places"
         ).fetchone()
-        facts: dict[str, Any] = {}
-        facts |= {"with_time": count, "with_position": positions, "with_camera": cameras}
+        facts = {"with_time": count, "with_position": positions, "with_camera": cameras}
         facts |= {"taken": times} if count else {}
         facts |= {"latitude": [south, north], "longitude": [west, east]} if positions else {}
         names = self.field_names()
@@ -230,14 +229,13 @@ class View:
 
     # Writing
 
-    def begin(
-        self, spec: DescriptorSpec, kind: str, roots: Roots, *, unfinished: bool = False
-    ) -> None:
-        """Make this the metadata of a new index."""
+    def begin(self, spec: DescriptorSpec, kind: str, roots: Roots) -> None:
+        """Make this the metadata of a new index, which a build has still to fill."""
         self._fact("made", {"made": asdict(spec), "compress": kind})
         self._fact("roots", roots.stored())
         self._fact("skipped", {})
-        self.set_unfinished(unfinished)
+        self.set_unfinished(True)
+        self.set_version(Version())
 
     def set_unfinished(self, unfinished: bool) -> None:
         """Record whether a build has still to add photos."""
@@ -334,7 +332,6 @@ class View:
         self._sum("row >= 0")
 
     def _sum(self, condition: str, *values: str | int) -> None:
-        """Store the sums of some rows."""
         rows = [(row[0], _sum_of(row)) for row, _ in self._read(condition, *values)]
         self.executemany("INSERT OR REPLACE INTO sums VALUES (?, ?)", rows)
 
@@ -391,7 +388,6 @@ class View:
         return rows
 
     def _read(self, condition: str, *values: str | int) -> list[tuple[_Row, int | None]]:
-        """Rows and their stored sums."""
         # One statement, and no Photo per row: every search pays for this.
         found = self.execute(
             "SELECT row, path, width, height, taken, "

@@ -33,23 +33,20 @@ class Mapped:
     vectors: Rows
 
 
-class SegmentChecks:
-    """Compares segments with their checksums, each once."""
+def check_segments(state: Mapped, rows: Iterable[int], sound: set[str]) -> None:
+    """Check the segments of some rows, or all of a small index; a SolarError if damaged.
 
-    def __init__(self) -> None:
-        self._sound: set[str] = set()
-
-    def check(self, state: Mapped, rows: Iterable[int]) -> None:
-        """Check the segments of some rows, or all of a small index; a SolarError if damaged."""
-        small = state.vectors.nbytes <= _CHECKED_AT_ONCE
-        numbers = range(len(state.segments)) if small else holding(state, rows)
-        with contextlib.suppress(FileNotFoundError):  # replaced: the old one stays mapped
-            refuse_short(state, numbers)
-        for number in numbers:
-            if (known := state.segments[number].sha256) not in self._sound:
-                if problem := damage(state, number):
-                    raise SolarError(problem)
-                self._sound.add(known)
+    `sound` are the digests of those checked before, to which these are added.
+    """
+    small = state.vectors.nbytes <= _CHECKED_AT_ONCE
+    numbers = range(len(state.segments)) if small else holding(state, rows)
+    with contextlib.suppress(FileNotFoundError):  # replaced: the old one stays mapped
+        refuse_short(state, numbers)
+    for number in numbers:
+        if (known := state.segments[number].sha256) not in sound:
+            if problem := damage(state, number):
+                raise SolarError(problem)
+            sound.add(known)
 
 
 def holding(state: Mapped, rows: Iterable[int]) -> list[int]:

@@ -25,7 +25,6 @@ from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
 # Up to this many photos, metadata are checked whole before the first search; beyond, row by row.
 _CHECKED_AT_ONCE = 4096
 
-
 FILLING = ".filling"
 """The lock of the run that describes photos."""
 
@@ -49,17 +48,6 @@ class FolderWriter(ABC):
     def _names(self) -> Iterable[str]:
         """The files that count, relative to the folder."""
         return [part.name for part in self._version.codes]
-
-    def remove(self, paths: Sequence[str]) -> int:
-        """Remove photos; a SolarError names the first that is not indexed."""
-        wanted = dict.fromkeys(paths)
-        known = {photo.path for _, photo in self._view.find(list(wanted))}
-        for path in wanted:
-            if path not in known:
-                raise SolarError(f"{path} is not in {self._folder}: nothing was removed.")
-        count = self._view.drop(list(wanted))
-        self._commit(replace(self._version, photos=self._version.photos - count))
-        return count
 
     def amend(self, change: Amendment) -> None:
         """Make changes for which nothing has to be described."""
@@ -93,7 +81,7 @@ S = TypeVar("S", bound=FolderState)
 
 
 class FolderStorage(ABC, Generic[S]):
-    """Photos in a folder; see `Storage` of `solar.storage.protocol`."""
+    """Photos in a folder; see `Engine` of `solar.storage.protocol`."""
 
     engine: ClassVar[str]
     parts: ClassVar[Sequence[str]] = ()
@@ -164,11 +152,6 @@ class FolderStorage(ABC, Generic[S]):
         with self._metadata.reading() as view:
             for batch in view.batches(rows):
                 yield [photo for _, photo in batch]
-
-    def remove(self, paths: Sequence[str]) -> int:
-        """Remove photos, all at once; a SolarError names the first that is not indexed."""
-        with self._metadata.writing() as view:
-            return self._writer(view).remove(paths)
 
     def compact(self) -> None:
         """Rewrite files that hold removed photos, and codes."""
@@ -281,14 +264,16 @@ def refuse_place(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def creating(folder: Path) -> Iterator[View]:
-    """Make an index in a folder that is new, empty, or has one without photos: whole, or not.
+def creating(folder: Path) -> Iterator[tuple[View, tuple[DescriptorSpec, str] | None]]:
+    """Make an index in a folder that is new, empty, or has an unfinished one: whole, or not.
 
-    A SolarError if it is an index, holds other files, or cannot be written.
+    With its view come the facts of an unfinished index that has photos. A SolarError if there is a
+    finished one, or the folder holds other files or cannot be written.
     """
     refuse_place(folder)
     make_folder(folder, FILE)
     with Metadata(folder).writing(create=True) as view:
-        if view.facts() is not None and (not view.unfinished() or view.version().photos):
+        known = view.facts()
+        if known is not None and not view.unfinished():
             raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
-        yield view
+        yield view, known if known is not None and view.version().photos else None

@@ -20,6 +20,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +28,26 @@ import numpy as np
 
 from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.files import file_digest, make_folder, sync_folder, unwritable
+from solar.files import file_digest, sync_folder, unwritable
 from solar.images import Roots
 from solar.storage import compression, nearest, segments
-from solar.storage.catalogue import FILE, Metadata
+from solar.storage.catalogue import Metadata
 from solar.storage.catalogue_view import CodesFile, DamageError, Segment, Version, View
 from solar.storage.conditions import Where
-from solar.storage.damage import Mapped, SegmentChecks, damage, damaged_files, holding, refuse_short
+from solar.storage.damage import (
+    Mapped,
+    check_segments,
+    damage,
+    damaged_files,
+    holding,
+    refuse_short,
+)
 from solar.storage.folder_base import (
     FolderState,
     FolderStorage,
     FolderWriter,
     being_filled,
-    refuse_place,
+    creating,
 )
 from solar.storage.protocol import NoIndexError, Piece, validated
 from solar.storage.rows import DTYPES, Matrix, Rows, mapped
@@ -77,17 +85,11 @@ def begin(
     """
     refuse_compression(compress)
     folder = Path(address)
-    refuse_place(folder)
-    make_folder(folder, FILE)
-    with Metadata(folder).writing(create=True) as view:
-        known = view.facts()
-        if known is not None and not view.unfinished():
-            raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
-        if known is None or not view.version().photos:
+    with creating(folder) as (view, known):
+        if known is None:
             with being_filled(folder):  # or a run that has just begun would go on otherwise
                 known = spec, compress
-                view.begin(spec, compress, roots or Roots(), unfinished=True)
-                view.set_version(Version())
+                view.begin(spec, compress, roots or Roots())
     if known[1] != compress:
         raise SolarError(
             f"{folder} was begun with the compression {known[1]}, not {compress}: use the same "
@@ -194,12 +196,13 @@ class Writer(FolderWriter):
         before = self._version
         photos = before.photos + rows - before.rows - replaced
         while len(self._segments) > MOST_SEGMENTS:
-            self._merge(segments.smallest_pair(self._segments))
+            self._merge()
         self._commit(replace(before, rows=rows, photos=photos))
 
     def compact(self) -> None:
         """Rewrite the vectors without removed photos, and make new codes."""
-        version, few = replace(self._version, codes=()), self._per_segment()
+        version = replace(self._version, codes=())
+        few = max(1, segments.SEGMENT_BYTES // (self._dim * DTYPES[self._suffix].itemsize))
         if version.photos < version.rows or len(self._segments) > 2 + version.rows // few:
             present = np.delete(np.arange(version.rows), self._view.removed())
             old = self._rows().select(present)
@@ -209,9 +212,6 @@ class Writer(FolderWriter):
                 self._append(old[first : first + few])
             version = replace(version, rows=len(old))
         self._commit(version)
-
-    def _per_segment(self) -> int:
-        return max(1, segments.SEGMENT_BYTES // (self._dim * DTYPES[self._suffix].itemsize))
 
     def _commit(self, version: Version) -> None:
         self._view.set_segments(self._segments)
@@ -231,8 +231,9 @@ class Writer(FolderWriter):
         first += self._segments[-1].first if self._segments else 0
         self._segments.append(Segment(first, rows, digest))
 
-    def _merge(self, number: int) -> None:
-        """Make one segment of two neighbours; rows keep their numbers."""
+    def _merge(self) -> None:
+        """Make one segment of the two smallest neighbours; rows keep their numbers."""
+        number = int(np.argmin([a.rows + b.rows for a, b in pairwise(self._segments)]))
         one, other = self._segments[number : number + 2]
         both = self._rows()[one.first : other.first + other.rows]
         folder = segments.place(self._folder, "", self._suffix).parent
@@ -287,7 +288,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         super().__init__(folder, spec, metadata)
         self.compress = compress
         self._codes: tuple[tuple[CodesFile, ...], compression.CompressedCodes] | None = None
-        self._checks = SegmentChecks()
+        self._sound = set[str]()  # digests of segments that were checked
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim).
@@ -299,7 +300,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
             candidates = self._candidates(view, state, queries, k, where)
             ranked = nearest.rank_all(queries, state.vectors, candidates, k)
             rows = {row for best in ranked for row, _ in best}
-            self._checks.check(state, rows)
+            check_segments(state, rows, self._sound)
             paths = state.paths(view, rows)
         return [[Hit(paths[row], score) for row, score in best] for best in ranked]
 
@@ -307,7 +308,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         """Photos and their vectors (dim,), by path; unknown paths are left out."""
         with self._metadata.snapshot(self._state) as (view, state):
             found = view.find(paths)
-            self._checks.check(state, (row for row, _ in found))
+            check_segments(state, (row for row, _ in found), self._sound)
             vectors = state.vectors[[row for row, _ in found]].astype(np.float32)
             return {
                 photo.path: (photo, vector)
@@ -319,7 +320,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         with self._metadata.snapshot(self._state) as (view, state):
             for batch in view.batches(rows):
                 wanted = [row for row, _ in batch]
-                self._checks.check(state, wanted)
+                check_segments(state, wanted, self._sound)
                 yield [photo for _, photo in batch], np.asarray(state.vectors[wanted], np.float32)
 
     def sample(self, count: int) -> tuple[list[Photo], Vectors]:
@@ -368,7 +369,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         with self._metadata.snapshot(self._state) as (view, state):
             found = [pair for batch in view.batches(4096) for pair in batch]
             rows = np.array([row for row, _ in found], np.int64)
-            self._checks.check(state, rows.tolist())
+            check_segments(state, rows.tolist(), self._sound)
             return [photo for _, photo in found], state.vectors.select(rows)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Doubles, Flags
 from solar.errors import SolarError
 from solar.files import is_text
 from solar.images.exif import Position, valid_position
@@ -26,18 +27,18 @@ class NoPositionsError(SolarError):
         )
 
 
-def distances(position: Position, others: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def distances(position: Position, others: npt.ArrayLike) -> Doubles:
     """Metres from a position to others (n, 2), along the ground: (n,)."""
     there = np.radians(np.asarray(others, np.float64).reshape(-1, 2))
     latitude, longitude = np.radians(position)
     across = np.sin((there[:, 0] - latitude) / 2) ** 2
     along = np.sin((there[:, 1] - longitude) / 2) ** 2
     inside = across + np.cos(latitude) * np.cos(there[:, 0]) * along
-    metres: npt.NDArray[np.float64] = 2 * _EARTH * np.arcsin(np.sqrt(np.clip(inside, 0, 1)))
+    metres: Doubles = 2 * _EARTH * np.arcsin(np.sqrt(np.clip(inside, 0, 1)))
     return metres
 
 
-def in_space(positions: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def in_space(positions: npt.ArrayLike) -> Doubles:
     """Positions (n, 2) as points (n, 3) in metres from the centre of the earth; NaN stays NaN."""
     latitude, longitude = np.radians(np.asarray(positions, np.float64).reshape(-1, 2)).T
     across = np.cos(latitude)
@@ -71,7 +72,7 @@ class Area:
         reach = math.degrees(self.metres / _EARTH) * 1.001 + 1e-7
         return self.latitude - reach, self.latitude + reach
 
-    def holds(self, positions: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    def holds(self, positions: npt.ArrayLike) -> Flags:
         """Which of the positions (n, 2) lie in it: (n,)."""
         return distances((self.latitude, self.longitude), positions) <= self.metres
 

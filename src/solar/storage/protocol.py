@@ -47,11 +47,14 @@ class Piece:
     skipped: Mapping[str, Skipped] = field(default_factory=dict)
 
 
-class Storage(Protocol):
+class Engine(Protocol):
     """Where an index of any kind keeps its photos, by their unique paths.
 
     Safe for several threads, and for many readers beside one writer: a search sees one committed
-    state.
+    state. Without vectors, what takes or gives some raises a NoVectorsError. Scores are inner
+    products, best first. The module of an engine has `begin(address, spec, roots, **options)`,
+    `finished(address)`, `open_index(address, **options)` and `index_name(address)`, and a line in
+    `ENGINES` of `solar.index.index`.
     """
 
     spec: DescriptorSpec
@@ -95,9 +98,6 @@ class Storage(Protocol):
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """All photos, in a fixed order and pieces of at most `rows`."""
 
-    def remove(self, paths: Sequence[str]) -> int:
-        """Remove photos, all at once; a SolarError names the first that is not indexed."""
-
     def info(self) -> dict[str, Any]:
         """Facts to print: at least `engine`, `photos` and `bytes`."""
 
@@ -123,14 +123,7 @@ class Storage(Protocol):
     def discard(self) -> None:
         """Delete an index that was begun and holds no photo."""
 
-
-class Engine(Storage, Protocol):
-    """Unit vectors by the paths of photos; `solar.index.index.Index` is built on one.
-
-    Scores are inner products, best first. The module of an engine has `begin(address, spec,
-    roots, **options)`, `finished(address)`, `open_index(address, **options)` and
-    `index_name(address)`, and a line in `ENGINES` of `solar.index.index`.
-    """
+    # Unit vectors
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, overload
@@ -10,14 +9,14 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from solar.arrays import AnyFloats, RowNumbers
+from solar.arrays import AnyFloats, Flags, RowNumbers
 from solar.errors import SolarError
 from solar.files import regular
 
 DTYPES: dict[str, np.dtype[np.floating[Any]]] = {".f32": np.dtype("<f4"), ".f16": np.dtype("<f2")}
 """What vectors files hold, by their suffix."""
 
-WhichRows: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
+WhichRows: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | Flags
 
 _GATHERED = 4096  # rows in another order are copied this many at a time
 
@@ -27,13 +26,10 @@ def mapped(path: Path, rows: int, dim: int) -> AnyFloats:
     dtype = DTYPES[path.suffix]
     if rows == 0:
         return np.empty((0, dim), dtype)
-    with regular(path).open("rb") as file:
-        try:
-            content = mmap.mmap(file.fileno(), rows * dim * dtype.itemsize, access=mmap.ACCESS_READ)
-        except ValueError as error:
-            raise SolarError(f"{path} is cut short: restore it or build it again.") from error
-    vectors: AnyFloats = np.frombuffer(content, dtype).reshape(rows, dim)
-    return vectors
+    try:
+        return np.asarray(np.memmap(regular(path), dtype, "r", shape=(rows, dim)))
+    except ValueError as error:
+        raise SolarError(f"{path} is cut short: restore it or build it again.") from error
 
 
 class Rows:
@@ -112,8 +108,7 @@ class Rows:
         if self._order is not None:
             wanted = self._order[wanted]
         if len(self.parts) == 1:
-            found: AnyFloats = self.parts[0][wanted]
-            return found
+            return self.parts[0][wanted]
         out: AnyFloats = np.empty((len(wanted), self.shape[1]), self.dtype)
         places = np.argsort(wanted, kind="stable")
         ends = np.searchsorted(wanted[places], self.starts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from solar.arrays import AnyFloats
 from solar.errors import SolarError
 from solar.files import replacing, sync_folder
-from solar.storage.catalogue_view import Segment
 from solar.storage.rows import DTYPES, Matrix
 
 FOLDER = "segments"
@@ -53,8 +51,3 @@ def rows_for(photos: int, dim: int) -> int:
     With smaller segments, a fifth of what is written would be metadata and its log.
     """
     return min(max((3 << 18) // (4 * dim), -(-photos // 128)), 16384)
-
-
-def smallest_pair(segments: list[Segment]) -> int:
-    """The place of the two neighbours that have the fewest rows together."""
-    return int(np.argmin([a.rows + b.rows for a, b in pairwise(segments)]))

@@ -13,7 +13,7 @@ from solar.asmk.build import KEYPOINTS, SIZE, read_codebook
 from solar.asmk.codebook import Codebook
 from solar.asmk.features import Finder
 from solar.asmk.index import AsmkFolder
-from solar.asmk.kernel import KERNEL, Signatures, aggregate
+from solar.asmk.kernel import ASSIGN, Signatures, aggregate
 from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.errors import SolarError
 from solar.evaluation.labelled import label_groups, measure_labels
@@ -143,7 +143,7 @@ def _asked(
         )
     else:
         features = finder.features(name, photo)
-    return aggregate(features.descriptors, codebook, KERNEL.assign)
+    return aggregate(features.descriptors, codebook, ASSIGN)
 
 
 def _refuse(settings: EvaluationSettings) -> None:

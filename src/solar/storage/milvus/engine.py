@@ -48,68 +48,51 @@ def begin(
     One without photos is begun again. A SolarError if there is a finished one. `options` are those
     of `solar.storage.milvus.connection.Options`, and override the address.
     """
-    begun = f"{parse_address(address).collection}{_UNFINISHED}"
-    found = _opened(address, begun, options)
-    if found is not None and len(found):
-        return found
-    if found is not None:
-        found.discard()
-    return _new(address, spec, roots, options)
+    with _connected(address, options) as (connection, given):
+        place, asked = connection.place, connection.options
+        name = f"{place.collection}{_UNFINISHED}"
+        if connection.call("has_collection", name):
+            found = _loaded(connection, name, given)
+            if len(found):
+                return found
+            connection.call("drop_collection", name)
+            connection.options = asked
+        if connection.call("has_collection", place.collection):
+            raise SolarError(f"{place} exists already: add to it, or choose another name.")
+        engine = MilvusEngine(connection, name, CollectionFacts(spec, asked, roots or Roots()))
+        try:
+            engine.make()
+        except BaseException:
+            engine.discard()
+            raise
+        return engine
 
 
 def finished(address: str) -> bool:
     """Whether there is a collection at an address."""
-    place = parse_address(address)
-    connection = Connection(place, read_options(place.options))
-    try:
-        return bool(connection.call("has_collection", place.collection))
-    finally:
-        connection.close()
+    with _connected(address, {}) as (connection, _), contextlib.closing(connection):
+        return bool(connection.call("has_collection", connection.place.collection))
 
 
 def open_index(address: str, **options: Any) -> MilvusEngine:
     """Open a collection, and load it into memory."""
+    with _connected(address, options) as (connection, given):
+        return _loaded(connection, connection.place.collection, given)
+
+
+@contextlib.contextmanager
+def _connected(
+    address: str, options: Mapping[str, Any]
+) -> Iterator[tuple[Connection, dict[str, Any]]]:
+    """A connection, closed where the block fails, and its options as they were given."""
     place = parse_address(address)
     given = {**place.options, **options}
     connection = Connection(place, read_options(given))
     try:
-        return _loaded(connection, place.collection, given)
+        yield connection, given
     except BaseException:
         connection.close()
         raise
-
-
-def _new(
-    address: str, spec: DescriptorSpec, roots: Roots | None, options: Mapping[str, Any]
-) -> MilvusEngine:
-    """An empty collection that gets its name when it is finished."""
-    place = parse_address(address)
-    connection = Connection(place, read_options({**place.options, **options}))
-    facts = CollectionFacts(spec, connection.options, roots or Roots())
-    engine = MilvusEngine(connection, f"{place.collection}{_UNFINISHED}", facts)
-    try:
-        if connection.call("has_collection", place.collection):
-            raise SolarError(f"{place} exists already: add to it, or choose another name.")
-        engine.make()
-    except BaseException:
-        engine.discard()
-        raise
-    return engine
-
-
-def _opened(address: str, name: str, options: Mapping[str, Any]) -> MilvusEngine | None:
-    """The unfinished collection of that name; None if there is none."""
-    place = parse_address(address)
-    given = {**place.options, **options}
-    connection = Connection(place, read_options(given))
-    try:
-        if connection.call("has_collection", name):
-            return _loaded(connection, name, given)
-    except BaseException:
-        connection.close()
-        raise
-    connection.close()
-    return None
 
 
 def _loaded(connection: Connection, name: str, given: Mapping[str, Any]) -> MilvusEngine:
@@ -128,7 +111,7 @@ def index_name(address: str) -> str:
 class MilvusEngine:
     """A collection of Milvus; see `solar.storage.protocol.Engine`.
 
-    It differs: `add` and `remove` become visible piece by piece, many may write at a time, and
+    It differs: changes become visible piece by piece, many may write at a time, and
     `batches` may or may not show concurrent changes.
     """
 
@@ -218,8 +201,14 @@ class MilvusEngine:
         """Add photos or replace those of the same path, piece by piece; repeating it is safe."""
         given = 0
         try:
-            for count in self.put(batches):
-                given += count
+            for photos, vectors in batches:
+                for photo in photos:
+                    stored.check_photo(photo)
+                kept, sound = validated(photos, vectors, self.spec.dim, self._place)
+                rows = stored.rows_of(kept, sound, self._partition_tag)
+                for some in _chunks(rows, self._rows_per_call):
+                    self._write(list(some))
+                given += len(photos)
         except SolarError as error:
             if not given:
                 raise
@@ -228,17 +217,6 @@ class MilvusEngine:
                 "all of them again is safe."
             ) from error
         return given
-
-    def remove(self, paths: Sequence[str]) -> int:
-        """Remove photos, or none if one is not indexed: a SolarError names the first."""
-        wanted = list(dict.fromkeys(paths))
-        known = {row["path"] for row in self._find(wanted, ["path"], "Strong")}
-        for path in wanted:
-            if path not in known:
-                raise SolarError(f"{path} is not in {self._place}: nothing was removed.")
-        for some in _chunks(wanted, _PATHS):
-            self._call("delete", filter=among("path", some))
-        return len(wanted)
 
     @property
     def roots(self) -> Roots:
@@ -262,8 +240,7 @@ class MilvusEngine:
         """Make changes for which nothing has to be described, one after the other."""
         if change.facts:
             raise SolarError("A Milvus collection does not store positions: leave out `exif=True`.")
-        if change.removed:
-            self.remove(list(change.removed))
+        self._delete(change.removed)
         back = {new: old for old, new in change.renamed.items()}
         changed = {path: back.get(path, path) for path in {*back, *change.stamps}}
         found = self.lookup(list(changed.values()))
@@ -275,8 +252,7 @@ class MilvusEngine:
             vectors.append(vector)
         if photos:
             self.add([(photos, np.stack(vectors))])
-        if gone := [old for old in change.renamed if old not in back]:
-            self.remove(gone)
+        self._delete([old for old in change.renamed if old not in back])
         if change.roots is not None and change.roots != self._facts.roots:
             self._facts = replace(self._facts, roots=change.roots)
             properties = {stored.FACTS: self._facts.stored()}
@@ -387,17 +363,6 @@ class MilvusEngine:
 
     # Rows
 
-    def put(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> Iterator[int]:
-        """Write batch by batch, and yield the number of photos of each."""
-        for photos, vectors in batches:
-            for photo in photos:
-                stored.check_photo(photo)
-            kept, sound = validated(photos, vectors, self.spec.dim, self._place)
-            rows = stored.rows_of(kept, sound, self._partition_tag)
-            for some in _chunks(rows, self._rows_per_call):
-                self._write(list(some))
-            yield len(photos)
-
     def _write(self, rows: list[dict[str, Any]]) -> None:
         """Write rows over those with the same paths."""
         if self.options.partition == "none":
@@ -413,6 +378,10 @@ class MilvusEngine:
             client.insert(name, rows, timeout=timeout)
 
         self._connection.repeat("insert", replace)
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        for some in _chunks(paths, _PATHS):
+            self._call("delete", filter=among("path", some))
 
     @property
     def _partition_tag(self) -> str | None:

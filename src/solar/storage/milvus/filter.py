@@ -23,8 +23,7 @@ def quoted(text: str) -> str:
 
 def among(name: str, values: Iterable[str | int]) -> str:
     """The condition that a field has one of these values."""
-    listed = ", ".join(quoted(v) if isinstance(v, str) else str(v) for v in values)
-    return f"{name} in [{listed}]"
+    return f"{name} in [{', '.join(map(_literal, values))}]"
 
 
 def expression(where: Where, partition_tag: str | None = None) -> str:

@@ -54,10 +54,7 @@ class ServerPhoto(TypedDict):
 
 
 class ServerDetails(ServerPhoto):
-    """All details of a photo; `original` is the address of the photo at full size.
-
-    It is the file itself if `original_is_file` is true, otherwise a JPEG.
-    """
+    """All details of a photo; `original` is the address of the file itself, or of a JPEG."""
 
     bytes: int
     exposure: dict[str, str]
@@ -126,10 +123,7 @@ class Client:
         search: str = "",
         name: str | None = None,
     ) -> ServerPage:
-        """A page of the collection.
-
-        Only photos with a label, or with a text in their names; or the photo with a `name`.
-        """
+        """A page of the collection: with a label, a text in their names, or exactly this `name`."""
         wanted = {"label": label, "search": search or None, "name": name}
         wanted = {key: value for key, value in wanted.items() if value is not None}
         given = parse.urlencode({"offset": offset, "limit": limit, **wanted})

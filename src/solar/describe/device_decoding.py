@@ -72,10 +72,7 @@ class _Encoded:
 
 
 class DeviceDecoding:
-    """Decodes the photos of a job on a device.
-
-    `threads` read files, and decode by Pillow what the device does not.
-    """
+    """Decodes photos on a device; `threads` read files, and decode what it does not by Pillow."""
 
     def __init__(
         self,

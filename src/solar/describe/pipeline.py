@@ -330,10 +330,7 @@ class QueryEncoder:
         return row
 
     def decode(self, photo: Source, box: Box | None = None) -> Pixels:
-        """A photo as the network takes it, (h, w, 3).
-
-        A SolarError if it cannot be read, the box misses it, or too little is left of it.
-        """
+        """A photo as the network takes it, (h, w, 3); see `Settings.decode`."""
         return self.settings.decode(photo, box).pixels
 
     def describe(self, photos: Sequence[Pixels]) -> list[Floats]:

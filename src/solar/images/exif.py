@@ -95,10 +95,7 @@ def stored_box(
 def stored_points(
     points: NDArray[np.floating[Any]], orientation: int, stored: tuple[int, int]
 ) -> NDArray[np.floating[Any]]:
-    """Take points (n, 2) of the upright photo to the pixels as they are stored.
-
-    The corner of a photo is (0, 0), and `stored` its width and height there.
-    """
+    """Take points (n, 2) of the upright photo to the pixels as they are stored: `stored_box`."""
     x, y = points.T if orientation < 5 else points.T[::-1]
     width, height = stored
     if orientation in (2, 3, 7, 8):
@@ -109,10 +106,7 @@ def stored_points(
 
 
 def _png_exif(image: Image.Image) -> Image.Exif:
-    """Read the EXIF of a PNG, which may follow the pixels, from a copy without the pixels.
-
-    Pillow would decode the whole picture to get there.
-    """
+    """Read the EXIF of a PNG without its pixels, all of which Pillow would decode."""
     stream = getattr(image, "fp", None)
     if stream is None or stream.closed or "exif" in image.info:
         return Image.Image.getexif(image)

@@ -252,10 +252,7 @@ def _pillow_open(stream: BinaryIO) -> Image.Image | None:
 
 
 def _formats() -> list[str]:
-    """The formats of photos that Pillow can read here.
-
-    Its forty others, some unmaintained and one an interpreter (Ghostscript), are not tried.
-    """
+    """The formats of photos that Pillow can read here; its forty others are not tried."""
     return [name for name in _PILLOW_FORMATS if name in Image.OPEN]
 
 

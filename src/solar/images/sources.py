@@ -224,10 +224,7 @@ def collect(
 
 
 def scan_roots(roots: Roots, names: Iterable[str] = (), *, follow: bool = True) -> Photos:
-    """Everything below the roots of a collection, which may be nothing.
-
-    Below roots that do not belong to the collection whole, only its photos, `names`, are found.
-    """
+    """Everything below whole roots, which may be nothing, and of the others the photos `names`."""
     others = frozenset(root.path for root in roots.roots)
     single: dict[Root, Scan] = {root: Scan() for root in roots.roots if not root.whole}
     for name in names if single else ():

@@ -199,11 +199,7 @@ def _locations(at: Location | Sequence[Location]) -> list[Location]:
 
 
 def read_patch(source: Source, *, number: int = 0, box: Box | None = None) -> Image.Image:
-    """Read a grey patch, resized to 32 × 32; a SolarError if there is no such patch.
-
-    The source is a square patch, patch `number` (from 0) of a vertical strip as in HPatches, or
-    a box of a photo.
-    """
+    """Read a square patch, one of a strip (from 0) or a box of a photo, grey and 32 × 32."""
     picture = read_image(source)
     name = "The picture" if isinstance(source, bytes | Image.Image) else str(source)
     if box is not None:
@@ -229,10 +225,7 @@ def draw_patches(
     cell: int = 130,
     **options: Any,
 ) -> Image.Image:
-    """Draw attention maps of patches from `read_patch`, two patches side by side.
-
-    In the paper these are a patch and its correspondence. Options are those of `draw_photos`.
-    """
+    """Draw attention maps of patches from `read_patch`, two side by side; see `draw_photos`."""
     check_locations(at, (SIDE, SIDE))
     return draw_photos(model, patches, at, cell=cell, across=2, **options)
 
@@ -273,10 +266,7 @@ def draw_figure(
 def draw_star(
     picture: Image.Image, at: Location, fill: Colour, letter: str = "", radius: float | None = None
 ) -> None:
-    """Draw a star with a white and a dark edge, visible on any ground, and a letter beside it.
-
-    The default radius is a fortieth of the picture's longer side.
-    """
+    """Draw a star that is visible on any ground, and a letter beside it."""
     radius = radius or max(5.0, max(picture.size) / 40)
     side = round(2 * radius) + 1
     for edge, paint in ((1.0, INK), (0.88, PAPER), (0.7, fill)):

@@ -128,11 +128,7 @@ class AttentionSource:
         return self.layers[number]
 
     def rows(self, at: Sequence[Location], layer: int | None = None) -> Floats:
-        """Attention maps of locations, (n, h, w) over the cells of the layer; each sums to one.
-
-        The default is the last layer. A SolarError if a location is not in the photo, or the
-        layer has no attention.
-        """
+        """Attention maps of locations, (n, h, w), by default of the last layer; each sums to 1."""
         attention = self.layer(layer)
         check_locations(at, (self.width, self.height))
         return attention.rows([attention.place(one) for one in at])

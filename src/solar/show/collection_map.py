@@ -147,11 +147,7 @@ def draw_map(
 
 
 def grid_places(points: Vectors, columns: int) -> dict[int, tuple[int, int]]:
-    """Give each point, x and y in 0..1, a row and column of its own close to it.
-
-    All points get a cell if there are twice as many cells; otherwise those that find a free cell
-    nearby. The keys are the indices of the points.
-    """
+    """A row and column close to each point, x and y in 0..1; of all, if there is room."""
     scaled = np.asarray(points, np.float64) * columns
     cells = np.minimum(scaled.astype(int), columns - 1)
     away = np.abs(scaled - cells - 0.5).max(axis=1)

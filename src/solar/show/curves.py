@@ -37,11 +37,7 @@ _WIDTHS = (3.0, 1.5, 1.5)  # a loss of one part shows under the curve of that pa
 
 
 def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
-    """Plot mAP against p: a panel per set and protocol, a curve per model, a star at its own p.
-
-    Takes the sweeps of the models by set. Of the revisited protocols Medium and Hard are shown, as
-    in the paper.
-    """
+    """Plot mAP against p: a panel per set and protocol, a curve per model, a star at its own p."""
     make_figure = figure_class()
     panels = [(name, protocol) for name, many in sweeps.items() for protocol in _protocols(many)]
     columns = min(len(panels), 2)

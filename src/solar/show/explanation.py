@@ -79,10 +79,7 @@ class Explanation:
 
     @property
     def shift(self) -> float:
-        """The part of the similarity due to the whitening's shift, mostly negative.
-
-        Both heat maps include it, spread over all regions; see `solar.models.contributions`.
-        """
+        """The part of the similarity due to the whitening's shift, spread over both heat maps."""
         without_a, without_b = (one.descriptor - one.shift for one in (self.a, self.b))
         return self.score - float(without_a @ without_b)
 

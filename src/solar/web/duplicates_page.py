@@ -131,11 +131,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", r
 
 
 def bundle(folder: Path, entry: str) -> str:
-    """A module and everything that it imports, each once, in a function of its own.
-
-    `entry` is its path below the folder. Modules import names in braces or `* as` one, with
-    relative paths, and export what they declare.
-    """
+    """A module below a folder and all that it imports, each once, in a function of its own."""
     done: dict[str, str] = {}
     _add(folder, PurePosixPath(entry), done)
     return "const modules = {};\n" + "".join(done.values())

@@ -50,10 +50,7 @@ class VisiblePhoto:
 
 
 class Collection:
-    """The photos of an index, by number, in `root` or where the index remembers them.
-
-    `labels` says whether folders are labels; None to detect it.
-    """
+    """The photos of an index, by number, in `root` or where the index remembers them."""
 
     def __init__(
         self, index: PhotoIndex, root: str | Path | None = None, labels: bool | None = None
@@ -74,10 +71,7 @@ class Collection:
         return len(self._numbers)
 
     def update(self, moved: Mapping[str, str] | None = None) -> None:
-        """Read what the index holds now; photos keep their numbers, also those that `moved`.
-
-        `moved` maps old paths to new ones.
-        """
+        """Read what the index holds now; photos keep their numbers, those that `moved`, too."""
         with self._lock:
             known = dict(self._numbers)
             known |= {new: known[old] for old, new in (moved or {}).items() if old in known}

@@ -30,10 +30,7 @@ class ServedModel:
     async def load(
         self, network: NetworkThread, shared: dict[str, QueryEncoder] | None = None
     ) -> None:
-        """Load the network in its thread; if that fails, queries that need it say why.
-
-        `shared` is as for `PhotoIndex.load_model`.
-        """
+        """Load the network in its thread; if that fails, queries that need it say why."""
         try:
             await network.alone(lambda: self.index.load_model(shared))
         except SolarError as error:

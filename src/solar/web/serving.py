@@ -134,10 +134,7 @@ def serve(
 
 
 def keypoints_ahead(indexes: Sequence[PhotoIndex]) -> Callable[[], None]:
-    """Find the keypoints of small collections while nothing else is done.
-
-    The first searches are verified at once then. Returns what stops it.
-    """
+    """Find keypoints for first searches while nothing else is done; returns what stops it."""
     stopped = Event()
 
     def work() -> None:
@@ -171,10 +168,7 @@ def refuse_single(**given: Any) -> None:
 
 
 def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, Any]:
-    """Reports beside an index that were not given: `photos.groups.json` for `photos.solar`.
-
-    An unreadable one is left out with a message to `say`.
-    """
+    """Reports beside an index that were not given; unreadable ones are left out, which is said."""
     from solar.albums.report import GroupReport
     from solar.near_duplicates.report import DuplicateReport
 
@@ -241,10 +235,7 @@ def check_exposure(host: str, settings: WebSettings) -> None:
 def comparison(
     index: PhotoIndex, settings: WebSettings, other: str, say: Say = lambda sentence: None
 ) -> tuple[str, PhotoIndex]:
-    """The name and the index of the same photos for another model, or for the index `other`.
-
-    If there is none yet, the photos are described now, which takes time.
-    """
+    """The name and the index of the same photos for another model, which may be made now."""
     from solar.web.service import model_name
 
     try:

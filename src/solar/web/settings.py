@@ -5,7 +5,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from solar.defaults import SIZE
-from solar.web.tiles import check_tiles
+from solar.errors import SolarError
+from solar.web.tiles import tile_origin
 
 INDEXES = "/indexes/"
 """The path above several indexes."""
@@ -90,8 +91,14 @@ class WebSettings:
     in_flight_bytes: int = 256 * MIB
 
     def __post_init__(self) -> None:
-        """Refuse tiles that cannot be shown."""
-        check_tiles(self.tiles, self.tiles_attribution)
+        """Refuse tiles without an attribution, which their licences require, and the reverse."""
+        if self.tiles is not None:
+            tile_origin(self.tiles)
+        if (self.tiles is None) != (not self.tiles_attribution):
+            raise SolarError(
+                "`tiles=` and `tiles_attribution=` need each other: name the server of the map "
+                "tiles, and whom the map is to credit."
+            )
 
     @property
     def label(self) -> str:

@@ -23,14 +23,3 @@ def tile_origin(template: str) -> str:
             "https://tiles.example.org/{z}/{x}/{y}.png."
         )
     return found[1]
-
-
-def check_tiles(template: str | None, attribution: str | None) -> None:
-    """Refuse tiles without an attribution, which their licences require, and the reverse."""
-    if template is not None:
-        tile_origin(template)
-    if (template is None) != (not attribution):
-        raise SolarError(
-            "`tiles=` and `tiles_attribution=` need each other: name the server of the map tiles, "
-            "and whom the map is to credit."
-        )

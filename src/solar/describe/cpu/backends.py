@@ -46,10 +46,7 @@ CALIBRATION_PHOTOS, CALIBRATION_SIZE = 16, 512
 
 @dataclass(frozen=True)
 class Backend:
-    """A network's `forward_scale`, to be passed to `RetrievalNet.multiscale`.
-
-    Its name is that of what really runs, which may not be what was asked for.
-    """
+    """A network's `forward_scale` for `multiscale`; the name is that of what really runs."""
 
     name: str
     _forward: Callable[[Tensor], Tensor]

@@ -83,10 +83,7 @@ def photo_filter(
 
 
 def plain(text: str) -> str:
-    """Text without cases and accents, with a space for each mark between words.
-
-    So "sydney opera" and "Sydney_Opera-House" have their words in common.
-    """
+    """Text without cases, accents and marks: "sydney opera" is in "Sydney_Opera-House"."""
     letters = unicodedata.normalize("NFKD", text.casefold())
     return _MARKS.sub(" ", "".join(one for one in letters if not unicodedata.combining(one)))
 

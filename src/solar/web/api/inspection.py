@@ -45,11 +45,7 @@ class Attention(MadeOnce["AttentionSource"]):
         self._network, self._size = network, size
 
     async def source(self, photo: VisiblePhoto, model: ServedModel) -> tuple[AttentionSource, bool]:
-        """The source of a photo's attention maps, and whether it was cached.
-
-        A WebError if the queue is full, a SolarError if the photo cannot be read, or the model has
-        no attention.
-        """
+        """The source of a photo's attention maps, and whether it was cached."""
         from solar.show.attention_source import AttentionSource
 
         encoder = await model.encoder()
@@ -71,10 +67,7 @@ class Matching(MadeOnce["tuple[Matches, float]"]):
     async def match(
         self, a: VisiblePhoto, b: VisiblePhoto, box: Box | None
     ) -> tuple[tuple[Matches, float], bool]:
-        """Matches, as for verification, and whether they were cached.
-
-        A SolarError if a photo cannot be read, or the box misses it.
-        """
+        """Matches, as for verification, and whether they were cached."""
 
         def compare() -> tuple[Matches, float]:
             from solar.ranking.verify import Verifier
@@ -108,10 +101,7 @@ class Explorer:
         return perf_counter() - self._since
 
     def ask(self, revision: int) -> CollectionMap | None:
-        """The map, or None while it is being computed; again for another revision.
-
-        A SolarError if photos have no vectors.
-        """
+        """The map, or None while it is being computed; again for another revision."""
         from solar.show.collection_map import map_index
 
         index = self._index
@@ -206,11 +196,7 @@ class Explainer(MadeOnce["LocatedDescriptor"]):
         box: Box | None = None,
         attention: bool = True,
     ) -> tuple[Explanation, bool]:
-        """Why A, or a box in it, is similar to B, and whether both were cached.
-
-        A WebError if the queue is full, a SolarError if a photo cannot be read, the box misses it,
-        or the model pools in a way that cannot be split, or has no attention to leave out.
-        """
+        """Why A, or a box in it, is similar to B, and whether both were cached."""
         from solar.models.contributions import check_splits, locate
         from solar.show.explanation import Explanation
 

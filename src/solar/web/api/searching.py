@@ -108,11 +108,7 @@ class Searcher:
             index.kept.clear()
 
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
-        """Rank stage by stage: plain, then after each method.
-
-        A WebError if the queue is full, a SolarError if the photo cannot be described or there are
-        no probabilities.
-        """
+        """Rank stage by stage: plain, then after each method; errors come before the first."""
         asked, seconds = await self._described(wanted)
         search = await self._threads.run(self._search, wanted, asked)
         plain: dict[str, int] = {}

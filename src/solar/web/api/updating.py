@@ -158,10 +158,7 @@ async def remove(
     threads: Threads,
     changing: AbstractContextManager[None],
 ) -> RemoveAnswer:
-    """Remove photos from the index, all or none; those that are gone already are skipped.
-
-    A WebError if one is not a photo of the index, or another process writes for long.
-    """
+    """Remove photos from the index, all or none; those that are gone already are skipped."""
     for identity in photos:
         if not identity.isdecimal():
             raise WebError(422, f"{identity} is not a photo of the index.")

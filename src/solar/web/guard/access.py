@@ -66,10 +66,7 @@ class Keys:
         self._clock, self._guesses, self._realm = clock, guesses, realm
 
     def check(self, path: str, query: str, headers: Mapping[str, str], visitor: str = "") -> None:
-        """Raise a WebError unless a visitor, by address, may send this request.
-
-        Headers are decoded as Latin-1.
-        """
+        """Raise a WebError unless a visitor, by address, may send this request."""
         closed = path == "/metrics" or (path.startswith("/api/") and path not in _OPEN)
         if self._token is None or not closed:
             return
@@ -122,10 +119,7 @@ def signed_name(photo: str, picture: str) -> str:
 
 
 class Rates:
-    """Token buckets of `burst` requests for the `most` latest visitors, refilled at a `rate`.
-
-    `what` names the requests in the refusal.
-    """
+    """Token buckets of `burst` requests, called `what`, for the `most` latest visitors."""
 
     def __init__(
         self,

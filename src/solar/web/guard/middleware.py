@@ -1,8 +1,8 @@
 """The ASGI layer around the app.
 
-It refuses requests before their bodies are read, cuts off bodies that are too long or too slow
-while they arrive, limits the bytes of all uploads in progress, drops the work for visitors who have
-left, adds security headers, and counts. Connections are left to a reverse proxy.
+It refuses requests before their bodies are read, cuts off bodies that are too long, limits the
+bytes of all uploads in progress, drops the work for visitors who have left, adds security headers,
+and counts. Connections and slow visitors are left to a reverse proxy.
 """
 
 import asyncio
@@ -46,9 +46,6 @@ _JSON_BYTES = 64 * 1024
 _FRAME = 64 * 1024  # what a multipart body holds besides its photos
 _ADD_TIMES = 16  # photos of full size in one request to add some
 
-# A body is waited for this long in all, and longer by a second for each kilobyte that has come.
-_PATIENCE_SECONDS, _BYTES_PER_SECOND = 20.0, 1024
-
 # After a refusal the sender may still be sending: reading a little lets it see the answer. Many
 # clients read it only when all is sent; those that may try again should see it.
 _LINGER_BYTES = 8 * 2**20
@@ -90,8 +87,8 @@ class Body:
     def __init__(self, receive: Receive, headers: Mapping[str, str], longest: int) -> None:
         self._receive, self._longest = receive, longest
         self._announced = headers.get("content-length", "0")
-        self._bytes, self._begun, self._patience = 0, False, _PATIENCE_SECONDS
-        self._complete, self._gone = asyncio.Event(), asyncio.Event()
+        self._bytes, self._begun = 0, False
+        self._complete, self.gone = asyncio.Event(), asyncio.Event()
         self.unread = self._announced != "0" or "transfer-encoding" in headers
         self.problem: WebError | None = None
         if not self.unread:
@@ -101,11 +98,6 @@ class Body:
     def size(self) -> int:
         """How long it will be, at most."""
         return int(self._announced) if self._announced.isdecimal() else self._longest
-
-    @property
-    def gone(self) -> bool:
-        """Whether the visitor has gone."""
-        return self._gone.is_set()
 
     def check_announced(self) -> None:
         """Refuse a body that says beforehand that it is too long."""
@@ -118,13 +110,13 @@ class Body:
             if not self._begun:  # there is no body, which is a piece as well
                 self._begun = True
                 return {"type": "http.request", "body": b"", "more_body": False}
-            await self._gone.wait()
+            await self.gone.wait()
             return {"type": "http.disconnect"}
         self._begun = True
-        message = await self._in_time()
+        message = await self._receive()
         self._bytes += len(message.get("body", b""))
         if message["type"] == "http.disconnect":
-            self._gone.set()
+            self.gone.set()
         if self._bytes > self._longest:
             self.problem = self._too_long()
             raise self.problem
@@ -133,42 +125,22 @@ class Body:
             self._complete.set()
         return message
 
-    async def _in_time(self) -> Message:
-        """The next piece; a WebError if the body comes too slowly.
-
-        Only waiting counts. Otherwise a few visitors who send a byte at a time would keep the
-        budget for uploads from all others.
-        """
-        began = time.monotonic()
-        try:
-            async with asyncio.timeout(self._patience):
-                message = await self._receive()
-        except TimeoutError:
-            self.problem = WebError(408, "The upload is too slow: try a better connection.")
-            raise self.problem from None
-        gained = len(message.get("body", b"")) / _BYTES_PER_SECOND
-        left = self._patience - (time.monotonic() - began) + gained
-        self._patience = min(left, _PATIENCE_SECONDS)
-        return message
-
     async def until_gone(self) -> None:
         """Return when the visitor leaves after the whole body has come."""
         await self._complete.wait()
-        while not self.gone:
+        while not self.gone.is_set():
             if (await self._receive())["type"] == "http.disconnect":
-                self._gone.set()
+                self.gone.set()
 
     async def drain(self, *, whole: bool = False) -> None:
         """Read and discard a little of the rest, or the `whole` of it."""
         seen, most = 0, self._longest if whole else _LINGER_BYTES
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_WHOLE_SECONDS if whole else _LINGER_SECONDS):
                 while self.unread and seen < most:
                     message = await self._receive()
                     seen += len(message.get("body", b""))
                     self.unread = bool(message.get("more_body"))
-        except TimeoutError:
-            pass
 
     def _too_long(self) -> WebError:
         size = self._longest - _FRAME if self._longest > _JSON_BYTES else self._longest
@@ -225,7 +197,7 @@ class Guard:
         except WebError as problem:
             await answer.refuse(problem, body)
         except Exception as error:
-            if not body.gone:
+            if not body.gone.is_set():
                 if body.problem is None:
                     log.exception("%s %s failed", scope["method"], scope["path"])
                 await answer.refuse(body.problem or _hidden(error), body)

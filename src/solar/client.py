@@ -184,11 +184,7 @@ class Client:
         return self._ask("GET", f"facets?search={parse.quote(search)}", None, "folders", "tags")
 
     def remove(self, photos: Sequence[ServerPhoto | Hit]) -> int:
-        """Remove photos from the index, if the server allows it; their files stay.
-
-        Returns the number of removed photos. They are removed a thousand at a time: if a later
-        request fails, the earlier ones are already gone.
-        """
+        """Remove photos from the index, a thousand at a time, if the server allows it; how many."""
         removed = 0
         for start in range(0, len(photos), _REMOVED):
             wanted = [_id(photo) for photo in photos[start : start + _REMOVED]]
@@ -196,10 +192,7 @@ class Client:
         return removed
 
     def match(self, a: ServerPhoto | Hit, b: ServerPhoto | Hit) -> dict[str, Any]:
-        """Match the keypoints of two photos.
-
-        `inliers` are x, y in `a` and x, y in `b`; `same_scene` says whether there are enough.
-        """
+        """Match the keypoints of two photos: `inliers` are x, y in `a` and x, y in `b`."""
         return self._ask("POST", "matches", {"a": _id(a), "b": _id(b)}, "inliers", "same_scene")
 
     def picture(self, photo: ServerPhoto | Hit, *, large: bool = False) -> bytes:

@@ -115,22 +115,19 @@ def _measured(entry: "NamedModel") -> "Iterator[tuple[str, float]]":
 def _row(entry: "NamedModel", every: bool) -> dict[str, str]:
     from solar.models import zoo
 
+    missing = "to train" if entry.recipe else "by hand" if entry.by_hand else "to download"
     return {
         "published": entry.name,
         **_facts(entry, every),
         "ROxf M/H": _scores(entry, "roxford5k"),
         "RPar M/H": _scores(entry, "rparis6k"),
-        "source": "downloaded" if zoo.is_here(entry) else _missing(entry),
+        "source": "downloaded" if zoo.is_here(entry) else missing,
     }
 
 
 def _facts(entry: "NamedModel", every: bool) -> dict[str, str]:
     more = {"parameters": f"{entry.parameters / 1e6:.1f} M", "trained on": entry.trained_on}
     return {"task": entry.task, "dim": str(entry.dim), **(more if every else {})}
-
-
-def _missing(entry: "NamedModel") -> str:
-    return "to train" if entry.recipe else "by hand" if entry.by_hand else "to download"
 
 
 def _print_one(entry: "NamedModel") -> None:

@@ -274,11 +274,8 @@ def with_settings(
     """Give a command an option for each of these fields of a settings dataclass.
 
     Its help is the field's in the docstring, unless several commands share the option, and its
-    default is the field's. The command gets the values in `**given`.
-
-    Args:
-        settings: The dataclass.
-        panels: Heading in the help to names of fields.
+    default is the field's. `panels` takes a heading in the help to names of fields. The command
+    gets the values in `**given`.
     """
     known = {field.name: field for field in fields(settings)}
     texts = documented(settings.__doc__, "Attributes")

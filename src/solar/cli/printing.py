@@ -42,10 +42,7 @@ def errors() -> Console:
 
 
 def say(text: str, style: str | None = None) -> None:
-    """Print one line on standard error.
-
-    Brackets are not markup, and control characters in file names are escaped.
-    """
+    """Print one line, in which brackets are not markup, on standard error."""
     errors().print(printable(with_options(text)), style=style, markup=False, soft_wrap=True)
 
 
@@ -81,10 +78,7 @@ def print_json(value: Any) -> None:
 
 
 def json_text(value: Any, encoding: str = "utf-8") -> str:
-    """A value as indented JSON, ASCII if the encoding lacks a character.
-
-    So file names that are not UTF-8 survive, too.
-    """
+    """A value as indented JSON, ASCII if the encoding lacks a character, as for names."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     try:
         text.encode(encoding)
@@ -124,9 +118,6 @@ def report_problems(problems: Sequence[str], checked: str) -> None:
     say(f"{checked}, no errors found.")
 
 
-# Pictures.
-
-
 def check_suffix(path: Path | None, known: Collection[str] = IMAGES) -> None:
     """Raise a SolarError if a file to be written has none of these suffixes."""
     if path is not None and path.suffix.lower() not in known:
@@ -140,9 +131,6 @@ def save_image(image: "Image", path: Path) -> None:
     say(f"{image.width} × {image.height} → {path}")
 
 
-# Skipped photos.
-
-
 def print_summary(
     verb: str,
     done: int,
@@ -150,15 +138,7 @@ def print_summary(
     where: str = "",
     report: str = "--report FILE",
 ) -> None:
-    """Print "Indexed 326 photos, skipped 12 → photos.solar", and the skipped photos.
-
-    Args:
-        verb: "Indexed" or "Described".
-        done: The number of photos.
-        skipped: Photo to reason.
-        where: What was written.
-        report: The option or command that lists all skipped photos.
-    """
+    """Print "Indexed 326 photos, skipped 12 → photos.solar", and the skipped with their reasons."""
     also = f", skipped {len(skipped):,}" if skipped else ""
     say(f"{verb} {counted(done, 'photo')}{also}{where and ' → '}{where}")
     print_skipped(skipped, report)
@@ -192,9 +172,6 @@ def _without_path(name: str, reason: str) -> str:
     """Turn "photos/rome/1.jpg is empty" into "it is empty", which other photos share."""
     folder, found, rest = reason.partition(f"{name.rpartition('/')[2]} ")
     return f"it {rest}" if found and (not folder or folder.endswith("/")) else reason
-
-
-# Reports of `solar duplicates` and `solar groups`.
 
 
 def default_place(source: str, kind: str) -> Path:

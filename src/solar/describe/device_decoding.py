@@ -234,7 +234,3 @@ def _staged(data: bytes | memoryview, device: torch.device) -> Tensor:
     staged = torch.empty(len(data), dtype=torch.uint8, pin_memory=device.type == "cuda")
     staged.numpy()[:] = np.frombuffer(data, np.uint8)
     return staged
-
-
-def _batch(photos: Sequence[Tensor]) -> Tensor:
-    return photos[0][None] if len(photos) == 1 else torch.stack(list(photos))

@@ -28,12 +28,8 @@ from solar.models import RetrievalNet
 class FusedNet:
     """A frozen copy of a retrieval network for describing many photos.
 
-    Args:
-        net: The network; it is left as it is.
-        device: Default: where `net` is.
-        dtype: Of the backbone. Default: bfloat16 if it can be fused, or takes it as it is, and the
-            device is a GPU that has it, else float32.
-        scales: Default: the network's.
+    By default the backbone runs in bfloat16 if it can be fused, or takes it as it is, and the
+    device is a GPU that has it, else in float32.
     """
 
     backend = "torch"

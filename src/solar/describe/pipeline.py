@@ -210,7 +210,14 @@ def stack(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
     import torch
 
     if any(isinstance(one, torch.Tensor) for one in pixels):
-        return _stack_on_device(pixels, device)
+        there = [
+            one if isinstance(one, torch.Tensor) else stack([one], device)[0] for one in pixels
+        ]
+        batch = torch.stack([one.to(device, non_blocking=True) for one in there])
+        for one in there:
+            if one.is_cuda:  # its memory must not be used again before it was copied
+                one.record_stream(torch.cuda.current_stream(device))
+        return batch
     shape = (len(pixels), *pixels[0].shape)
     batch = torch.empty(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
     # By numpy: torch would copy with every core, and they are busy decoding.
@@ -222,17 +229,6 @@ def as_rows(vectors: Any) -> Floats:
     """What a describer returns, in main memory."""
     rows: Floats = vectors if isinstance(vectors, np.ndarray) else vectors.cpu().numpy()
     return rows
-
-
-def _stack_on_device(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
-    import torch
-
-    there = [one if isinstance(one, torch.Tensor) else stack([one], device)[0] for one in pixels]
-    batch = torch.stack([tensor.to(device, non_blocking=True) for tensor in there])
-    for tensor in there:
-        if tensor.is_cuda:  # its memory must not be used again before it was copied
-            tensor.record_stream(torch.cuda.current_stream(device))
-    return batch
 
 
 @dataclass(frozen=True)
@@ -302,11 +298,8 @@ _PIXELS = 8 * 2**20
 class QueryEncoder:
     """Describes queries as the photos that they are compared with were described.
 
-    Decoding and the averaging of scales are those of `solar.extract`; what computes may be another
-    runtime, which agrees with it. Several threads may use one encoder.
-
-    Args:
-        recorded: The settings that an index keeps; the network's own where it has none.
+    `recorded` are the settings that an index keeps. What computes may be another runtime, which
+    agrees. Several threads may use one encoder.
     """
 
     def __init__(

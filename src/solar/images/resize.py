@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from solar.errors import SolarError
+from solar.images.boxes import Box, pixel_box
 
 REDUCING_GAP = 2.0
 """Pillow shrinks by whole factors first and leaves at least this factor to Lanczos."""
@@ -14,16 +15,12 @@ REDUCING_GAP = 2.0
 
 @dataclass(frozen=True)
 class Square:
-    """How a photo becomes a square, for models that were trained on squares alone.
+    """How a photo becomes a square, for models that were trained on squares alone."""
 
-    Attributes:
-        shorter: The photo's shorter side before the middle is cut out, as a multiple of the
-            square's, at least 1; None squeezes the photo into the square instead.
-        resample: Pillow's filter: 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic.
-    """
-
+    # The shorter side before the middle is cut out, as a multiple of the square's, at least 1;
+    # None squeezes the photo into the square instead.
     shorter: float | None = None
-    resample: int = 3
+    resample: int = 3  # Pillow's filter: 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic
 
     def cut(self, image: Image.Image, size: int) -> Image.Image:
         """A photo as ``size`` × ``size`` pixels: enlarged where it is smaller."""
@@ -69,6 +66,17 @@ def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
     if aspect <= 1:
         return _better(limit * aspect, lambda n: abs(aspect - n / limit)), limit
     return limit, _better(limit / aspect, lambda n: abs(aspect - limit / n) if n else 0.0)
+
+
+def reduced(
+    upright: tuple[int, int], size: float, box: Box | None
+) -> tuple[tuple[int, int, int, int], tuple[int, int]]:
+    """The box of a photo in whole pixels, all of it by default, and the size it is shrunk to."""
+    if box is None:
+        return (0, 0, *upright), thumbnail_size(*upright, size)
+    left, top, right, bottom = pixel_box(box, *upright)
+    cut = right - left, bottom - top
+    return (left, top, right, bottom), thumbnail_size(*cut, query_size(upright, cut, size))
 
 
 def query_size(full: tuple[int, int], crop: tuple[int, int], size: float) -> float:

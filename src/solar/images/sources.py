@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from solar.errors import PASSING, PassingError, SolarError
-from solar.files import file_digest
 from solar.images.exif import ExifFacts
 from solar.images.roots import Root, Roots, expanded, is_folder, read_place
 from solar.images.scan import Found, Place, Scan, look, scan
@@ -106,32 +105,23 @@ class Photos:
 
     def stamp(self, number: int) -> Stamp:
         """Size, time and digest of photo `number` now; a SolarError if it cannot be read."""
-        place = self.places[number]
-        if not isinstance(place, Path):
-            return self._in_shard(number, place)[1]
-        with self._reading(number, place):
-            now = _regular(place)
-            return Stamp(now.st_size, now.st_mtime_ns, file_digest(place))
+        return self.content(number)[1]
 
     def content(self, number: int) -> tuple["PhotoFile", Stamp]:
         """Photo `number`, opened and read once, and its stamp; a SolarError if it cannot be."""
         place = self.places[number]
-        if not isinstance(place, Path):
-            data, stamp = self._in_shard(number, place)
-            return PhotoFile(data, None), stamp
-        with self._reading(number, place):
-            now = _regular(place)
-            if now.st_size > LARGEST_FILE:
-                raise SolarError(f"{place} has more than 2 GiB: make the photo smaller.")
-            data = place.read_bytes()
-        stamp = Stamp(now.st_size, now.st_mtime_ns, hashlib.sha256(data).hexdigest())
-        return PhotoFile(data, place), stamp
-
-    def _in_shard(self, number: int, place: tuple[Path, int, int]) -> tuple[bytes, Stamp]:
-        data = self.read(number)
-        assert isinstance(data, bytes)
-        modified = place[0].stat().st_mtime_ns
-        return data, Stamp(len(data), modified, hashlib.sha256(data).hexdigest())
+        if isinstance(place, Path):
+            with self._reading(number, place):
+                now = _regular(place)
+                if now.st_size > LARGEST_FILE:
+                    raise SolarError(f"{place} has more than 2 GiB: make the photo smaller.")
+                data, modified = place.read_bytes(), now.st_mtime_ns
+        else:
+            shard = place[0]
+            data, modified = self.read(number), shard.stat().st_mtime_ns
+            assert isinstance(data, bytes)
+        stamp = Stamp(len(data), modified, hashlib.sha256(data).hexdigest())
+        return PhotoFile(data, place if isinstance(place, Path) else None), stamp
 
     @contextmanager
     def _reading(self, number: int, place: Path) -> Iterator[None]:

@@ -41,21 +41,13 @@ _FINE = 4  # stars are drawn larger and reduced, which smooths them
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """Attention maps of locations of a photo. A notebook shows them as a picture.
+    """Attention maps of locations of a photo. A notebook shows them as a picture."""
 
-    Attributes:
-        photo: Upright.
-        at: The locations, in pixels of the photo.
-        layer: Number of the layer.
-        maps: (n, h, w) over the cells of the layer; each map sums to one.
-        extent: Width and height of the photo in cells; the last may be cut.
-    """
-
-    photo: Image.Image
-    at: tuple[Location, ...]
+    photo: Image.Image  # upright
+    at: tuple[Location, ...]  # in pixels of the photo
     layer: int
-    maps: Floats
-    extent: tuple[float, float]
+    maps: Floats  # (n, h, w) over the cells of the layer; each map sums to one
+    extent: tuple[float, float]  # width and height of the photo in cells; the last may be cut
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -78,14 +70,9 @@ class AttentionMaps:
         star: bool = True,
         size: tuple[int, int] | None = None,
     ) -> Image.Image:
-        """The map of location `number` over the photo, the location marked with a star.
+        """The map of location `number` over the photo, by default of its size, with a star.
 
-        Args:
-            number: Index of the location.
-            opacity: Of the map, 0 to 1.
-            colours: One of `solar.show.colours.COLOURS`.
-            star: Whether to mark the location.
-            size: Width and height. Default: those of the photo.
+        The opacity is 0 to 1, and the colours are some of `solar.show.colours.COLOURS`.
         """
         photo = _sized(self.photo, size or self.photo.size)
         coloured = colour(self._enlarge(self.maps[number], photo.size), colours)
@@ -240,12 +227,8 @@ def draw_figure(
 ) -> Image.Image:
     """Draw photos with their locations marked, and beside each the maps, as in the paper's Fig. 3.
 
-    Args:
-        blocks: The maps of each photo: one per layer, of the same locations.
-        opacity: Of the maps, 0 to 1.
-        colours: One of `solar.show.colours.COLOURS`.
-        cell: Width of a map in pixels.
-        across: How many photos are side by side.
+    `blocks` are the maps of each photo, one per layer, of the same locations. Maps are `cell`
+    pixels wide, and `across` photos side by side.
     """
     gap = max(4, cell // 20)
     pictures = [_block(layers, opacity, colours, cell) for layers in blocks]

@@ -66,16 +66,9 @@ def choose_method(count: int) -> tuple[Method, str]:
 def arrange(
     pieces: Callable[[], Iterable[Vectors]], count: int, method: Method, *, seed: int = 0
 ) -> Vectors:
-    """Arrange vectors in the plane, reproducibly for a seed.
+    """Arrange `count` vectors, (n, dim) in pieces, in the plane, reproducibly for a seed.
 
-    Args:
-        pieces: Returns the vectors (n, dim) in pieces, each time it is called.
-        count: How many vectors there are.
-        method: See `choose_method`.
-        seed: Of the sample and of t-SNE.
-
-    Returns:
-        Points (n, 2) in 0..1: the longer side fills the range, the shorter one is centred.
+    Returns points (n, 2) in 0..1: the longer side fills the range, the shorter one is centred.
     """
     chance = np.random.default_rng(seed)
     chosen = np.sort(chance.permutation(count)[:LANDMARKS])
@@ -127,11 +120,7 @@ def map_index(index: PhotoIndex, *, seed: int = 0) -> CollectionMap:
 def draw_map(
     found: CollectionMap, find: Callable[[str], Source | None], *, side: int = 2000
 ) -> tuple[Image.Image, int]:
-    """Draw a map with thumbnails on a grid, `side` pixels wide and at most as high.
-
-    `find` gives the photo of a path; a missing one becomes a grey square. Returns the cropped
-    picture and how many photos it shows: all if there is room, otherwise a few of every region.
-    """
+    """The picture of a map, with thumbnails on a grid, and how many photos there was room for."""
     columns = min(max(ceil(sqrt(2.5 * len(found.paths))), 1), _MOST)
     places = grid_places(found.points, columns)
     taken = np.array(list(places.values()) or [(0, 0)])

@@ -59,18 +59,12 @@ class Explanation:
     """The similarity of two photos, A and B, as a sum over their regions.
 
     A notebook shows it as a picture.
-
-    Attributes:
-        a: What the regions of A add to its embedding.
-        b: The same for B.
-        photos: Both, upright and reduced, for pictures.
-        plain: The explanation without second-order attention, if requested.
     """
 
-    a: LocatedDescriptor
+    a: LocatedDescriptor  # what the regions of A add to its embedding
     b: LocatedDescriptor
-    photos: tuple[Image.Image, Image.Image] | None = None
-    plain: Explanation | None = None
+    photos: tuple[Image.Image, Image.Image] | None = None  # upright and reduced, for pictures
+    plain: Explanation | None = None  # without second-order attention, if requested
 
     @property
     def score(self) -> float:
@@ -94,11 +88,7 @@ class Explanation:
         return self.b.vectors @ self.a.descriptor
 
     def answers(self, at: Location, side: Side = "a") -> Floats:
-        """(h, w) what each region of the other photo adds together with the region at a location.
-
-        Its sum is that region's number in the heat map. A SolarError if the location is not in the
-        photo; outside the box the nearest region is used.
-        """
+        """(h, w) what each region of the other photo adds with the one at a location of this."""
         own, other = (self.a, self.b) if side == "a" else (self.b, self.a)
         check_locations([at], own.size)
         heat: Floats = other.vectors @ own.vectors[region_at(own, at)]

@@ -28,7 +28,6 @@ def ranking_page(
     queries: Sequence[Any],
     hits: Sequence[Hit],
     *,
-    box: Box | None = None,
     photos: str | Path | None = None,
     marks: Mapping[str, bool] | None = None,
     attention: Image.Image | None = None,
@@ -41,13 +40,12 @@ def ranking_page(
         index: The index that was searched.
         queries: As for `Index.search`: files, bytes, images or indexed paths, `Part`s or `Words`.
         hits: The results.
-        box: The box of a single query, in its pixels.
         photos: Folder of the indexed photos, if they have moved.
         marks: Path to whether a result is correct, where known.
         attention: Attention maps of the query, for a section of their own.
     """
     roots = index.roots.moved_to(photos)
-    parts = parts_of(list(queries), box)
+    parts = parts_of(list(queries))
     shown = "".join(_query(part.photo, roots.find, part.box) for part in parts)
     known = judged(hits)
     found = "".join(

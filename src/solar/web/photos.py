@@ -296,11 +296,7 @@ _KEPT = {"Cache-Control": "private, max-age=3600"}
 
 
 def original(source: Path | bytes, most: int | None) -> Response:
-    """The answer with a photo at full size; a SolarError if it is no photo any more.
-
-    With `most`, it is re-encoded upright without metadata; a WebError if it has more pixels. None
-    sends the file itself.
-    """
+    """The answer with a photo at full size: its file, or a JPEG of at most `most` pixels."""
     if most is not None:
         return Response(_encoded(source, most), media_type="image/jpeg", headers=_KEPT)
     with opened(source) as image:  # a link may lead to anything by now: only photos are sent

@@ -16,7 +16,7 @@ from solar.errors import SolarError
 from solar.images.exif import exposure_facts
 from solar.images.scan import is_raw
 from solar.index import PhotoIndex
-from solar.ranking.rerank import METHODS, Reranker
+from solar.ranking.rerank import METHODS
 from solar.ranking.verdict import judged, verdict
 from solar.storage.types import Hit
 from solar.web.api import schemas
@@ -206,7 +206,8 @@ class Service:
             features=schemas.Features(
                 rerank=[
                     schemas.MethodInfo(name=name, **vars(one))
-                    for name, one in _methods(index).items()
+                    for name, one in METHODS.items()
+                    if self._vectors or one.needs != "vectors"
                 ],
                 usual=self.usual,
                 probability=index.calibration is not None,
@@ -384,11 +385,6 @@ class Service:
         show("solar_why_bytes", "Memory of explanations kept.", lambda: self.explainer.nbytes)
         show("solar_match_bytes", "Memory of matches kept.", lambda: self.matching.nbytes)
         show("solar_ranking_bytes", "Memory of rankings kept.", lambda: self.searcher.bytes)
-
-
-def _methods(index: PhotoIndex) -> Mapping[str, Reranker]:
-    vectors = index.has_vectors
-    return {name: one for name, one in METHODS.items() if vectors or one.needs != "vectors"}
 
 
 def model_name(index: PhotoIndex) -> str:

@@ -51,20 +51,9 @@ def serve(
 ) -> None:
     """Open one or several indexes, and serve them until SIGINT or SIGTERM.
 
-    A SolarError if there is no index, the port is taken, these settings would let strangers add
-    photos, or the index names folders that this user has not confirmed.
-
-    Args:
-        addresses: One index or several; the first is at the root of the server.
-        model: The model, if the index's own is unavailable.
-        device: "cpu" or "cuda"; auto-detected by default.
-        compare: Further models, or indexes of the same photos made with them.
-        roots: Folders that the index names and may show, see `solar.images.known_roots`.
-        host: The address to listen on.
-        port: 0 takes a free one.
-        open_browser: Show the page.
-        say: Called with messages for the terminal, such as the address of the page.
-        **settings: For `WebSettings`.
+    The options are those of `solar serve`; `settings` are for `WebSettings`. A SolarError if there
+    is no index, the port is taken, these settings would let strangers add photos, or the index
+    names folders that this user has not confirmed, see `solar.images.known_roots`.
     """
     if any(
         find_spec(name) is None

@@ -32,27 +32,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PhotoFilter:
-    """Conditions on photos.
+    """Conditions on photos."""
 
-    Attributes:
-        words: Words of the path or the capture time, as `plain` gives them; all must occur.
-        label: The label, if folders are labels.
-        where: Conditions, as for `solar search --where`.
-        root: The name of its root, empty for the one without a name.
-    """
-
-    words: tuple[str, ...] = ()
-    label: str | None = None
-    where: Where = ()
-    root: str | None = None
+    words: tuple[str, ...] = ()  # of the path or the capture time, by `plain`; all must occur
+    label: str | None = None  # if folders are labels
+    where: Where = ()  # as for `solar search --where`
+    root: str | None = None  # the name of its root, empty for the one without a name
 
     def passes(self, collection: Collection, path: str) -> bool:
         """Whether a photo passes by its path alone; `where` is not checked."""
-        return (
-            (not self.words or _have(self.words, plain(f"{path} {collection.taken(path)}")))
-            and (self.label is None or collection.label(path) == self.label)
-            and (self.root is None or collection.root(path) == self.root)
-        )
+        if self.words:
+            text = plain(f"{path} {collection.taken(path)}")
+            if not all(word in text for word in self.words):
+                return False
+        known = self.label is None or collection.label(path) == self.label
+        return known and (self.root is None or collection.root(path) == self.root)
 
     def holds(self, collection: Collection, photo: Photo) -> bool:
         """Whether a photo passes."""
@@ -86,10 +80,6 @@ def plain(text: str) -> str:
     """Text without cases, accents and marks: "sydney opera" is in "Sydney_Opera-House"."""
     letters = unicodedata.normalize("NFKD", text.casefold())
     return _MARKS.sub(" ", "".join(one for one in letters if not unicodedata.combining(one)))
-
-
-def _have(words: Sequence[str], text: str) -> bool:
-    return all(word in text for word in words)
 
 
 def sorted_hits(

@@ -34,10 +34,7 @@ class OpenReport(Generic[G]):
 
 
 class ReportFile(Generic[G]):
-    """The report at `path`, read again when the file has changed; no report for None.
-
-    A SolarError if it cannot be read. One that is damaged later is not taken up.
-    """
+    """A report, read again when its file has changed, unless it is damaged then; none for None."""
 
     kind: type[Report[G]]
     missing: ClassVar[str]

@@ -68,18 +68,15 @@ def depth_for(hits: int) -> int:
 
 
 class Searcher:
-    """Searches, and caches vectors and rankings for visitors who scroll or switch options.
-
-    The `network` describes, `threads` decode and search, `slow` ones re-rank by looking at photos.
-    """
+    """Searches, and caches vectors and rankings for visitors who scroll or switch options."""
 
     def __init__(
         self,
         collection: Collection,
         indexes: Sequence[PhotoIndex],
-        network: NetworkThread,
-        threads: Threads,
-        slow: Threads,
+        network: NetworkThread,  # describes
+        threads: Threads,  # decode and search
+        slow: Threads,  # re-rank by looking at photos
     ) -> None:
         self._collection, self._indexes, self._network = collection, indexes, network
         self._threads, self._slow = threads, slow

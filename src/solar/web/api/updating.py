@@ -177,11 +177,7 @@ async def remove(
 
 
 class Follower:
-    """Notices changes of indexes by other processes.
-
-    `forget` is called when one has changed, before the collection is read again. Nothing is done
-    while `busy` says that the app itself is changing it.
-    """
+    """Notices changes of indexes by other processes, unless the app is `busy` changing them."""
 
     def __init__(
         self,

@@ -25,21 +25,14 @@ _Batch: TypeAlias = "list[tuple[Any, Future[Any]]]"  # items, and what becomes o
 
 
 class NetworkThread:
-    """One thread that runs tasks in order, those of one key together.
-
-    Args:
-        queue: Maximum number of waiting tasks.
-        batch: Maximum number of tasks run together.
-        gather: Seconds that a task waits for others of its key.
-        watch: Called with the number of tasks and the seconds of every run.
-    """
+    """One thread that runs tasks in order, those of one key together."""
 
     def __init__(
         self,
-        queue: int = 64,
-        batch: int = 16,
-        gather: float = 0.004,
-        watch: Callable[[int, float], None] = lambda tasks, seconds: None,
+        queue: int = 64,  # tasks that wait, at most
+        batch: int = 16,  # tasks that run together, at most
+        gather: float = 0.004,  # seconds that a task waits for others of its key
+        watch: Callable[[int, float], None] = lambda tasks, seconds: None,  # of every run
     ) -> None:
         self._queue, self._batch, self._gather, self._watch = queue, batch, gather, watch
         self._thread = ThreadPoolExecutor(1, "network")

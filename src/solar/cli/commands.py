@@ -41,7 +41,7 @@ def commands(only: str = "") -> Commands:
     for panel, names in PANELS.items():
         for name in [name for name in names if not wanted or name in wanted]:
             module: Any = import_module(f"solar.cli.{name.replace('-', '_')}")
-            known = {"epilog": getattr(module, "EXAMPLE", None), "rich_help_panel": panel}
+            known: Any = {"epilog": getattr(module, "EXAMPLE", None), "rich_help_panel": panel}
             if hasattr(module, "app"):
                 app.add_typer(module.app, name=name, **known)
             else:

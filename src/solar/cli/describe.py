@@ -92,7 +92,6 @@ def describe(
 
 
 def _unusable(photo: Path) -> str | None:
-    """Why a photo cannot be opened, as far as its header tells."""
     from solar.errors import SolarError
     from solar.images import image_size
 

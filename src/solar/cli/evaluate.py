@@ -136,7 +136,6 @@ def _measured(what: str, model: str | None, settings: EvaluationSettings) -> "Ev
 
 
 def _print_result(found: "Evaluation", style: str, *, interval: bool, per_query: bool) -> None:
-    """One evaluation, perhaps with intervals of its first measure."""
     from solar.evaluation.result import interval as bounds
     from solar.evaluation.result import mean_name
     from solar.evaluation.table_text import Table, number

@@ -104,7 +104,6 @@ def evaluate_patches(
 
 
 def _folders(descriptors: Sequence[str]) -> dict[str, Path]:
-    """Name to the folder of its descriptors."""
     found = {}
     for given in descriptors:
         name, equals, folder = given.partition("=")
@@ -120,7 +119,6 @@ def _patches(
     sequences: Sequence[str] | None,
     **cutting: int,
 ) -> "HPatches":
-    """Read patches, or cut them from sequences of photos."""
     from solar.datasets.patches.hpatches import read_hpatches
     from solar.datasets.patches.hpatches_cut import make_hpatches
 

@@ -465,7 +465,6 @@ def draw_map(
 
 
 def _watch(look: "Callable[[], Changes]", tell: "Callable[[Changes], None]", every: float) -> None:
-    """Update and print changes repeatedly until Ctrl-C."""
     import time
 
     printing.say(f"Checking every {every:g} s; press Ctrl-C to stop.")

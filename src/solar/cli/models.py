@@ -131,7 +131,6 @@ def _facts(entry: "NamedModel", every: bool) -> dict[str, str]:
 
 
 def _print_one(entry: "NamedModel") -> None:
-    """The card of a bundled model, or the published facts of another."""
     from rich.markdown import Markdown
 
     from solar.models import zoo

@@ -312,7 +312,6 @@ def with_settings(
 
 
 def _plain(kind: str) -> Any:
-    """The type of an option for a field."""
     known = {"bool": bool, "int": int, "float": float}
     of: Any = known.get(kind.removesuffix(" | None"), str)
     return of | None if kind.endswith("None") else of

@@ -120,7 +120,6 @@ class _Bars(Progress):
             self._tell(task)
 
     def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
-        """Print the final counts of tasks that were mentioned before."""
         super().__exit__(kind, *error)
         for task_id in list(self._said) if kind is None else ():
             self._tell(self._tasks[task_id])

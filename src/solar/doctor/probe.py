@@ -59,7 +59,6 @@ def work(answers: Path, tasks: Sequence[str]) -> None:
 
 
 def _run(tasks: Sequence[str], seconds: float) -> tuple[list[Attempt], str]:
-    """The answers of a process, and how it ended."""
     program = "import sys, pathlib; from solar.doctor.probe import work; "
     program += "work(pathlib.Path(sys.argv[1]), sys.argv[2:])"
     with tempfile.TemporaryDirectory() as folder:

@@ -54,20 +54,17 @@ class DecodedImage:
 def read_image(
     source: Source, *, orient: bool = True, max_pixels: int | None = None
 ) -> Image.Image:
-    """Read a whole photo.
+    """Read a whole photo as RGB; ``source`` itself if it is an upright RGB image already.
 
     JPEG, PNG, WebP, TIFF, GIF (first frame), HEIC, AVIF and others that Pillow decodes; of a
     camera's RAW file the JPEG preview in it. Alpha is dropped, not blended, as in the published
     code.
 
     Args:
-        source: See `Source`. An image is not changed.
+        source: See `Source`.
         orient: Turn the photo upright by its EXIF orientation. The published code does not. (TIFF
             and HEIC are upright either way, because their decoders turn them.)
         max_pixels: Refuse larger photos before their pixels are decoded; default: MAX_PIXELS.
-
-    Returns:
-        An RGB image; ``source`` itself if it is an upright RGB image already.
 
     Raises:
         ImageError: There is no such file, it is no photo, is damaged or cut short,

@@ -102,7 +102,6 @@ def _numbers(value: Any) -> list[int]:
 
 
 def _places(directory: ImageFileDirectory_v2) -> Iterator[tuple[int, int]]:
-    """Where JPEG files may be: their offsets and lengths."""
     starts, lengths = _numbers(directory.get(_JPEG_START)), _numbers(directory.get(_JPEG_LENGTH))
     if directory.get(_COMPRESSION) in _JPEG and not starts:
         starts, lengths = _numbers(directory.get(_OFFSETS)), _numbers(directory.get(_COUNTS))

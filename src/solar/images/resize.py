@@ -36,11 +36,10 @@ class Square:
 
 
 def thumbnail(image: Image.Image, size: float) -> Image.Image:
-    """Shrink a photo until its longer side is at most ``size``; never enlarge it.
+    """Shrink a photo until its longer side is at most ``size``; a small one is returned itself.
 
-    Equal, bit for bit, to the published ``image.thumbnail((size, size), LANCZOS)``, but the image
-    is not changed, and returned itself if it is small enough. A fraction of a pixel is rounded
-    down; a SolarError if ``size`` is below one pixel or not finite.
+    Equal, bit for bit, to the published ``image.thumbnail((size, size), LANCZOS)``. A SolarError if
+    ``size`` is below one pixel or not finite.
     """
     target = thumbnail_size(*image.size, size)
     if target == image.size:
@@ -49,11 +48,7 @@ def thumbnail(image: Image.Image, size: float) -> Image.Image:
 
 
 def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
-    """Width and height of what ``thumbnail`` will give, each at least 1; errors are the same.
-
-    The shorter side takes whichever neighbouring whole number keeps the aspect best, so swapping
-    width and height does not always swap the result.
-    """
+    """Width and height of what ``thumbnail`` will give, each at least 1; errors are the same."""
     if not math.isfinite(size) or size < 1:
         raise SolarError(
             f"A photo or box cannot be shrunk to {size:g} pixels: "

@@ -117,9 +117,9 @@ class Photos:
                     raise SolarError(f"{place} has more than 2 GiB: make the photo smaller.")
                 data, modified = place.read_bytes(), now.st_mtime_ns
         else:
-            shard = place[0]
-            data, modified = self.read(number), shard.stat().st_mtime_ns
-            assert isinstance(data, bytes)
+            inside = self.read(number)
+            assert isinstance(inside, bytes)
+            data, modified = inside, place[0].stat().st_mtime_ns
         stamp = Stamp(len(data), modified, hashlib.sha256(data).hexdigest())
         return PhotoFile(data, place if isinstance(place, Path) else None), stamp
 
@@ -175,9 +175,8 @@ def collect(
 ) -> Photos:
     """The photos of sources, by their names in a collection with several roots.
 
-    Photos below one of the `known` roots are named by it; other sources become new roots. The
-    result has all roots, old and new. `follow` follows links to folders. A SolarError as for
-    `find_photos`.
+    Photos below one of the `known` roots are named by it; other sources become new roots, which the
+    result has beside the old ones. A SolarError as for `find_photos`.
     """
     roots = known or Roots()
     named = bool(roots) or len(sources) > 1

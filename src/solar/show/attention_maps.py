@@ -154,14 +154,9 @@ def draw_photos(
 ) -> Image.Image:
     """Draw the paper's figure: photos, four locations in each, and their attention maps.
 
-    Args:
-        model: A network with attention.
-        images: Photos, one below the other.
-        at: Locations in pixels of every photo. Default: four by `AttentionSource.notable`.
-        layer: Default: all that have attention.
-        size: As for `attention`.
-        picture_scale: As for `attention`.
-        **style: For `draw_figure`.
+    Locations are `at` pixels of every photo, by default those of `AttentionSource.notable`; all
+    layers that have attention are drawn by default. Options are those of `attention`; `style` is
+    for `draw_figure`.
     """
     blocks = []
     for image in images:

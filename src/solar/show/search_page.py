@@ -32,14 +32,12 @@ def ranking_page(
     marks: Mapping[str, bool] | None = None,
     attention: Image.Image | None = None,
 ) -> str:
-    """The HTML of the query with its box and the results with their scores.
-
-    It loads nothing from elsewhere. Missing photos are left blank.
+    """The HTML of queries, as of `Index.search`, and hits; it loads nothing from elsewhere.
 
     Args:
         index: The index that was searched.
-        queries: As for `Index.search`: files, bytes, images or indexed paths, `Part`s or `Words`.
-        hits: The results.
+        queries: Files, bytes, images or indexed paths, `Part`s or `Words`.
+        hits: The results; missing photos are left blank.
         photos: Folder of the indexed photos, if they have moved.
         marks: Path to whether a result is correct, where known.
         attention: Attention maps of the query, for a section of their own.

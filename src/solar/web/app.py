@@ -132,7 +132,6 @@ def _routes(settings: Sequence[WebSettings], apps: Sequence[FastAPI]) -> list[Ba
 
 
 def _index_app(service: Service, admission: Admission, ready: Callable[[], bool]) -> FastAPI:
-    """The app of one index, which may be mounted anywhere."""
     settings = service.settings
     path = settings.root_path + settings.home
     app = FastAPI(

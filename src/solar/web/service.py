@@ -261,7 +261,6 @@ class Service:
         return self.settings.originals and photo.indexed
 
     def _named_addresses(self, names: Sequence[str]) -> list[dict[str, str]]:
-        """Addresses of indexed photos; nothing for names that are not indexed."""
         return [
             {} if number is None else self.addresses(str(number), self.collection.version(number))
             for number in self.collection.numbers(names)
@@ -275,7 +274,6 @@ class Service:
         return schemas.PhotoInfo(**facts | {"width": photo.width, "height": photo.height})
 
     def _indexed(self, number: int) -> dict[str, Any]:
-        """The fields of `PhotoInfo` of an indexed photo, whose file may be gone."""
         known = self.collection.photo(number)
         return {
             **{name: getattr(known, name) for name in _FACTS},

@@ -1,15 +1,19 @@
 """Settings of the web app."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from solar.defaults import SIZE
 from solar.errors import SolarError
-from solar.web.tiles import tile_origin
 
 INDEXES = "/indexes/"
 """The path above several indexes."""
+
+_ORIGIN = r"https://[A-Za-z0-9.-]+(?::\d+)?|http://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?"
+# Also keeps what would end the policy, which names the origin, out of it.
+_TILES = re.compile(rf"({_ORIGIN})/(?:[^\s{{}}]|\{{[zxy]\}})*")
 
 MIB = 2**20
 THUMBNAIL, LARGEST = 320, 1600
@@ -29,7 +33,9 @@ class WebSettings:
     duplicates: str | Path | None = None  # a report of `solar duplicates` to review on the page
     groups: str | Path | None = None  # a file of `solar groups` whose albums the page shows
     labels: bool | None = None  # whether folder names are labels; None detects it
-    tiles: str | None = None  # address of map tiles with {z}, {x} and {y}; None: an outline
+    # Address of map tiles with {z}, {x} and {y}, whose server learns visitors' addresses and the
+    # region they look at; None for a plain outline.
+    tiles: str | None = None
     tiles_attribution: str | None = None  # whom the map credits for the tiles
     hosts: tuple[str, ...] = ()  # answered to besides `localhost` and numeric addresses
     root_path: str = ""  # `/photos` where the app is at `https://example.org/photos/`
@@ -69,3 +75,15 @@ class WebSettings:
 def home_of(name: str) -> str:
     """The path of an index, quoted."""
     return INDEXES + quote(name, safe="")
+
+
+def tile_origin(template: str) -> str:
+    """The scheme, host and port of map tiles; a SolarError if `template` is not one of tiles."""
+    found = _TILES.fullmatch(template)
+    if found is None or not all(f"{{{name}}}" in template for name in "zxy"):
+        raise SolarError(
+            f"`tiles={template}` is not an address of map tiles: write one with https (http only "
+            "for this machine) and {z}, {x} and {y}, such as "
+            "https://tiles.example.org/{z}/{x}/{y}.png."
+        )
+    return found[1]

@@ -143,7 +143,6 @@ def cores() -> int:
 def _tried(
     network: Network, scales: Sequence[float], name: str, file: Path, threads: int
 ) -> Verdict:
-    """Make the graph of a network if there is none, and try it out."""
     from solar.models.export import quiet
     from solar.models.inference import inference
 
@@ -163,7 +162,6 @@ def _tried(
 
 
 def _whole(network: Network, scales: Sequence[float]) -> Any:
-    """A network as a module from the bytes of photos, (b, h, w, 3), to embeddings."""
     from torch import Tensor, nn
 
     class Whole(nn.Module):

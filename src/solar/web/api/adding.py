@@ -194,7 +194,6 @@ class Adder:
     def _index(
         self, files: Mapping[str, Path], progress: Progress | None = None
     ) -> dict[str, Exception]:
-        """Describe and index photos; returns those that could not be, and why."""
         photos, index = Photos(tuple(files), tuple(files.values())), self._collection.index
         if not files:
             return {}
@@ -282,7 +281,6 @@ def _put(data: bytes, file: Path) -> bool:
 
 
 def _keep(uploads: Sequence[tuple[str, BinaryIO]], folder: Path, index: str) -> None:
-    """Put uploads into a new folder, and their names last."""
     folder.mkdir(parents=True)
     for number, (_, file) in enumerate(uploads):
         file.seek(0)

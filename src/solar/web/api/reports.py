@@ -63,7 +63,6 @@ class ReportFile(Generic[G]):
         return OpenReport(report.photos, heads, packed)
 
     def _current(self) -> OpenReport[G]:
-        """The report as it is now; a WebError where there is none."""
         if self._report is None or self._path is None:
             raise WebError(404, self.missing)
         with self._lock:

@@ -408,10 +408,10 @@ class Job(BaseModel):
     done: int = Field(description="Number of photos processed.")
     total: int = Field(description="Number of photos to process; 0 while an update is scanning.")
     added: list[str] = Field(description="Ids of the photos that are now indexed.")
-    known: list[str] = Field([], description="Ids of photos in `added` that were indexed before.")
+    known: list[str] = Field(default=[], description="Ids in `added` that were indexed before.")
     failed: list[Failed]
-    changes: ChangeCounts | None = Field(None, description="What an update changed.")
-    error: str | None = Field(None, description="Why an update failed.")
+    changes: ChangeCounts | None = Field(default=None, description="What an update changed.")
+    error: str | None = Field(default=None, description="Why an update failed.")
 
 
 class Health(BaseModel):

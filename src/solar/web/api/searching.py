@@ -218,7 +218,6 @@ class Searcher:
         return Ranking(search, results, done), seconds
 
     def _search(self, wanted: Wanted, described: Any) -> Search:
-        """The search among photos that pass the filters."""
         collection, settings = self._collection, wanted.settings
         verify = VerifySettings(fresh=FRESH, photos=collection.moved)
         settings = replace(

@@ -13,14 +13,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMappi
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 from solar.web.guard.access import Keys, Rates, check_host, check_origin, cost_of
 from solar.web.monitoring import Metrics
 from solar.web.problems import HIDDEN, WebError
-from solar.web.settings import INDEXES, WebSettings
-from solar.web.tiles import tile_origin
+from solar.web.settings import INDEXES, WebSettings, tile_origin
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -63,45 +62,23 @@ def _headers(settings: WebSettings) -> dict[str, str]:
     return {"Content-Security-Policy": _POLICY.format(tiles=tiles), **_HEADERS}
 
 
-class InFlight:
-    """Bytes of uploads in progress, within a budget; a larger one has to be alone."""
-
-    def __init__(self, budget: int) -> None:
-        self._budget, self.bytes = budget, 0
-
-    @contextmanager
-    def reserved(self, size: int) -> Iterator[None]:
-        """Count an upload inside the block; a WebError if others leave no room for it."""
-        if self.bytes and self.bytes + size > self._budget:
-            raise WebError(503, "Too many uploads at once: try again in 5 s.", {"Retry-After": "5"})
-        self.bytes += size
-        try:
-            yield
-        finally:
-            self.bytes -= size
-
-
 class Body:
     """The body of a request, up to a length; and whether the visitor has left."""
 
     def __init__(self, receive: Receive, headers: Mapping[str, str], longest: int) -> None:
         self._receive, self._longest = receive, longest
-        self._announced = headers.get("content-length", "0")
+        announced = headers.get("content-length", "")
+        self.size = int(announced) if announced.isdecimal() else longest  # at most
+        self.unread = announced not in ("", "0") or "transfer-encoding" in headers
         self._bytes, self._begun = 0, False
         self._complete, self.gone = asyncio.Event(), asyncio.Event()
-        self.unread = self._announced != "0" or "transfer-encoding" in headers
         self.problem: WebError | None = None
         if not self.unread:
             self._complete.set()
 
-    @property
-    def size(self) -> int:
-        """How long it will be, at most."""
-        return int(self._announced) if self._announced.isdecimal() else self._longest
-
     def check_announced(self) -> None:
         """Refuse a body that says beforehand that it is too long."""
-        if self._announced.isdecimal() and int(self._announced) > self._longest:
+        if self.size > self._longest:
             raise self._too_long()
 
     async def receive(self) -> Message:
@@ -157,8 +134,20 @@ class Admission:
             "/api/v1/queries": settings.max_upload_bytes + _FRAME,
             "/api/v1/photos": _ADD_TIMES * settings.max_upload_bytes + _FRAME,
         }
+        self._budget = settings.in_flight_bytes
         # Separate budgets: adding hundreds of photos does not keep others from searching.
-        self.in_flight = {path: InFlight(settings.in_flight_bytes) for path in self.longest}
+        self._in_flight = dict.fromkeys(self.longest, 0)
+
+    @contextmanager
+    def reserved(self, path: str, size: int) -> Iterator[None]:
+        """Count an upload inside the block; a WebError if others leave no room for it."""
+        if self._in_flight[path] and self._in_flight[path] + size > self._budget:
+            raise WebError(503, "Too many uploads at once: try again in 5 s.", {"Retry-After": "5"})
+        self._in_flight[path] += size
+        try:
+            yield
+        finally:
+            self._in_flight[path] -= size
 
 
 class Guard:
@@ -179,9 +168,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have it answered."""
         started = time.perf_counter()
-        headers = {
-            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
-        }
+        headers = Headers(scope=scope)
         # Without the path that the app is mounted at.
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         longest = self._admission.longest.get(path, _JSON_BYTES)
@@ -189,8 +176,8 @@ class Guard:
         try:
             self._check(scope, path, headers)
             body.check_announced()
-            uploads = self._admission.in_flight.get(path) if body.unread else None
-            with uploads.reserved(body.size) if uploads else nullcontext():
+            upload = body.unread and path in self._admission.longest
+            with self._admission.reserved(path, body.size) if upload else nullcontext():
                 await self._while_there(scope, body, answer)
             if body.problem and not answer.status:
                 raise body.problem
@@ -221,7 +208,7 @@ class Guard:
             with suppress(asyncio.CancelledError) if left else nullcontext():
                 await work
 
-    def _check(self, scope: Scope, path: str, headers: dict[str, str]) -> None:
+    def _check(self, scope: Scope, path: str, headers: Mapping[str, str]) -> None:
         check_host(headers.get("host", ""), self._settings)
         if path.startswith("/api/"):
             check_origin(headers)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from solar import weights
 from solar.errors import SolarError
-from solar.files import cache_directory
+from solar.files import cache_directory, replacing
 from solar.images.resize import Square
 
 if TYPE_CHECKING:
@@ -110,8 +110,6 @@ def kept_facts(fingerprint: object, device: object = None) -> Facts | None:
 
 def keep_facts(network: Network) -> None:
     """Keep the facts of a network, for `kept_facts`."""
-    from solar.files import replacing
-
     with replacing(_place(network.fingerprint)) as temporary:
         temporary.write_text(json.dumps(asdict(network.facts)))
 

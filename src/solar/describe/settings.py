@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from solar.defaults import GPU_DECODES
+from solar.describe.network import Facts, Network
 from solar.errors import SolarError
 from solar.images import MAX_PIXELS, Box, DecodedImage, Source, check_visible, load
 from solar.images.decode import Mode
@@ -15,7 +16,6 @@ from solar.images.resize import Square
 if TYPE_CHECKING:
     import torch
 
-    from solar.describe.network import Network
     from solar.images.gpu import Reduction
     from solar.models import RetrievalNet
 
@@ -61,8 +61,6 @@ class Settings:
     @classmethod
     def of(cls, net: RetrievalNet | Network, **options: Any) -> Settings:
         """Settings for a network, by default its own; a TypeError if there is no such option."""
-        from solar.describe.network import Facts, Network
-
         if unknown := sorted(options.keys() - names("chosen")):
             known = ", ".join(names("chosen"))
             raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,11 @@ from PIL import Image
 from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Source, load
+from solar.index import PhotoIndex
 from solar.local.cache import own_folder
 from solar.records import Records
 from solar.show.colours import PAPER
 from solar.show.tsne import tsne
-
-if TYPE_CHECKING:
-    from solar.index import PhotoIndex
 
 Method: TypeAlias = Literal["tsne", "pca"]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from solar.describe.pipeline import QueryEncoder
 from solar.errors import SolarError
 from solar.index import PhotoIndex
 from solar.web.api.schemas import ModelInfo
 from solar.web.guard.thread_pools import NetworkThread
-
-if TYPE_CHECKING:
-    from solar.describe.pipeline import QueryEncoder
 
 
 class ServedModel:

@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi.responses import Response
 
+from solar.describe.pipeline import QueryEncoder
 from solar.errors import SolarError
 from solar.images.exif import exposure_facts
 from solar.images.scan import is_raw
 from solar.index import PhotoIndex
 from solar.ranking.rerank import METHODS
 from solar.ranking.verdict import judged, verdict
+from solar.show.collection_map import CollectionMap
 from solar.storage.types import Hit
 from solar.web.api import schemas
 from solar.web.api.adding import Adder
@@ -46,11 +48,6 @@ from solar.web.photos import (
 from solar.web.problems import WebError
 from solar.web.served_model import ServedModel
 from solar.web.settings import LARGEST, THUMBNAIL, WebSettings, home_of
-
-if TYPE_CHECKING:
-    from solar.describe.pipeline import QueryEncoder
-    from solar.show.collection_map import CollectionMap
-
 
 _POINTS = 20_000
 _FACTS = ("width", "height", "taken", "position", "camera", "tags", "fields")

@@ -13,13 +13,17 @@ from pathlib import Path
 from threading import Event, Thread, get_native_id
 from typing import Any
 
+from solar.albums.report import GroupReport
 from solar.errors import SolarError
 from solar.images import Roots, scan_roots
 from solar.images.known_roots import confirm, confirmed_roots, shown_roots
 from solar.index import Index, PhotoIndex
+from solar.index.build import fill
 from solar.index.index import engine_module, is_folder, report_place
 from solar.index.report_file import Report
+from solar.near_duplicates.report import DuplicateReport
 from solar.ranking.verify import find_features
+from solar.storage.folder_engine import finished
 from solar.storage.protocol import NoIndexError
 from solar.web.guard.access import address_of, networks
 from solar.web.settings import WebSettings, home_of
@@ -158,9 +162,6 @@ def refuse_single(**given: Any) -> None:
 
 def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, Any]:
     """Reports beside an index that were not given; unreadable ones are left out, which is said."""
-    from solar.albums.report import GroupReport
-    from solar.near_duplicates.report import DuplicateReport
-
     if not is_folder(address):
         return {}
     found = {}
@@ -235,9 +236,6 @@ def comparison(
 
 
 def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -> PhotoIndex:
-    from solar.index.build import fill
-    from solar.storage.folder_engine import finished
-
     folder, known = index.engine.folder, index.engine.stamps()
     short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
     if folder is not None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from enum import IntEnum
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -19,7 +19,10 @@ from starlette.formparsers import MultiPartException
 from solar.errors import SolarError
 from solar.images import Box
 from solar.index.search import SearchSettings
+from solar.matching.match import Matches
 from solar.ranking.rerank import chosen
+from solar.show.attention_source import AttentionSource
+from solar.show.explanation import Explanation
 from solar.web.api import inspection, schemas, updating
 from solar.web.api.albums import TYPES, Album, AlbumPage, ExportForm, RenameRequest
 from solar.web.api.duplicates import GroupPage, Kind, ReportOverview
@@ -30,12 +33,6 @@ from solar.web.photos import VisiblePhoto
 from solar.web.problems import WebError
 from solar.web.service import Service
 from solar.web.settings import LARGEST, THUMBNAIL
-
-if TYPE_CHECKING:
-    from solar.matching.match import Matches
-    from solar.show.attention_source import AttentionSource
-    from solar.show.explanation import Explanation
-
 
 NDJSON = "application/x-ndjson"
 Offset = Annotated[int, Query(ge=0, le=10**9)]

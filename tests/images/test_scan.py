@@ -79,7 +79,7 @@ def test_what_is_no_file_is_skipped_and_never_opened(tmp_path: Path) -> None:
         listening.bind("socket.jpg")
     (tmp_path / "device.jpg").symlink_to("/dev/null")
     assert scan_folder(tmp_path).skipped == {
-        "pipe.jpg": "it is a named pipe, not a photo",
+        "pipe.jpg": "it is a pipe, not a photo",
         "socket.jpg": "it is a socket, not a photo",
         "device.jpg": "it is a device, not a photo",
     }

@@ -14,6 +14,7 @@ from solar.cli.progress import steps
 from solar.datasets.public.registry import GROUND_TRUTHS
 from solar.errors import SolarError
 from solar.evaluation.settings import EvaluationSettings
+from solar.evaluation.table_text import Table, number
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -138,7 +139,6 @@ def _measured(what: str, model: str | None, settings: EvaluationSettings) -> "Ev
 def _print_result(found: "Evaluation", style: str, *, interval: bool, per_query: bool) -> None:
     from solar.evaluation.result import interval as bounds
     from solar.evaluation.result import mean_name
-    from solar.evaluation.table_text import Table, number
 
     data = found.to_dict(per_query=per_query)
     means = found.to_dict()
@@ -166,7 +166,6 @@ def _print_comparison(
 ) -> None:
     """The difference of the first measure of two evaluations, its interval and a test."""
     from solar.evaluation.result import compare, mean_name
-    from solar.evaluation.table_text import Table
 
     measure = found.headline
     differences, rows = {}, []

@@ -14,12 +14,12 @@ from rich.console import Console
 
 from solar.cli.help import with_options
 from solar.errors import SolarError, printable
+from solar.evaluation.table_text import RENDERERS, Table
 from solar.files import replacing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from solar.evaluation.table_text import Table
 
 # Without a terminal, a table must not be cut at 80 columns.
 _PIPE_WIDTH = 160
@@ -87,10 +87,8 @@ def json_text(value: Any, encoding: str = "utf-8") -> str:
     return text
 
 
-def print_report(style: str, data: Any, table: "Table") -> None:
+def print_report(style: str, data: Any, table: Table) -> None:
     """Print a result as text, JSON, Markdown or LaTeX."""
-    from solar.evaluation.table_text import RENDERERS
-
     if style == "json":
         print_json(data)
     else:

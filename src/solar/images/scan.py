@@ -183,7 +183,7 @@ def _look(file: "os.DirEntry[str] | Path") -> os.stat_result | str:
 
 def kind_of(mode: int) -> str:
     """What a path with this mode is, if it is no regular file."""
-    kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
     return kinds.get(stat.S_IFMT(mode), "a device")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
@@ -88,10 +87,8 @@ class AttentionMaps:
         """The photo with its locations, and the map of each: `draw_figure` of this photo alone."""
         return draw_figure([[self]], opacity=opacity, colours=colours, cell=cell)
 
-    def _repr_png_(self) -> bytes:
-        encoded = io.BytesIO()
-        self.figure().save(encoded, "PNG")
-        return encoded.getvalue()
+    def _repr_png_(self) -> bytes | None:
+        return self.figure()._repr_png_()
 
 
 def attention(

@@ -7,7 +7,6 @@ never held: a heat map is its sums along one side, and any row of it is one prod
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -135,10 +134,8 @@ class Explanation:
             rows.append(_row(self.plain, "without second-order attention", height, opacity, text))
         return stack_rows(rows, text)
 
-    def _repr_png_(self) -> bytes:
-        encoded = io.BytesIO()
-        self.figure().save(encoded, "PNG")
-        return encoded.getvalue()
+    def _repr_png_(self) -> bytes | None:
+        return self.figure()._repr_png_()
 
 
 def explain(

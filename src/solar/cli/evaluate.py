@@ -74,7 +74,9 @@ def evaluate(
     if per_query == "-" and not json:
         raise SolarError("--per-query - needs --json: otherwise name a .csv file.")
     settings = settings_of(given)
-    what = _one_set(what, settings)
+    if what is None and not (settings.protocol and settings.database and settings.queries):
+        raise SolarError("Say what to evaluate: roxford5k, a folder of photos or a ground truth.")
+    what = what or ""
     if settings.method == "asmk" and (model or against):
         raise SolarError("ASMK ranks by local features alone: leave out --model and --against.")
     mine = model or (DEFAULT if needs_model(what, settings) else None)
@@ -116,14 +118,6 @@ def _named(model: str) -> tuple[str, str]:
         return name, of
     path = Path(model)
     return (path.stem if path.suffix in (".pth", ".safetensors", ".csv") else model), model
-
-
-def _one_set(what: str | None, settings: EvaluationSettings) -> str:
-    if what is None:
-        if settings.protocol and settings.database and settings.queries:
-            return ""
-        raise SolarError("Say what to evaluate: roxford5k, a folder of photos or a ground truth.")
-    return what
 
 
 def _measured(what: str, model: str | None, settings: EvaluationSettings) -> "Evaluation":

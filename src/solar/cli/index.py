@@ -349,7 +349,11 @@ def check(index: options.IndexAddress) -> None:
     """Recompute every checksum; exit code 1 if anything is wrong."""
     with _opened(index) as opened:
         problems, count = opened.check(), len(opened)
-    printing.report_problems(problems, f"{count:,} photos")
+    for problem in problems:
+        printing.say(problem, "red")
+    if problems:
+        raise typer.Exit(1)
+    printing.say(f"{count:,} photos, no errors found.")
 
 
 @app.command(epilog="Example: solar index compact photos.solar")

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 
 from solar.cli.help import with_options
@@ -105,15 +104,6 @@ def warnings_as_sentences() -> Iterator[None]:
         finally:
             for text in dict.fromkeys(str(warning.message) for warning in caught):
                 say(text, "yellow")
-
-
-def report_problems(problems: Sequence[str], checked: str) -> None:
-    """Print the problems of a check and end with exit code 1; otherwise say that there are none."""
-    for problem in problems:
-        say(problem, "red")
-    if problems:
-        raise typer.Exit(1)
-    say(f"{checked}, no errors found.")
 
 
 def check_suffix(path: Path | None, known: Collection[str] = IMAGES) -> None:

@@ -143,24 +143,18 @@ class Photos:
             return None
 
 
-def find_photos(source: str | Path | Sequence[str | Path], *, follow: bool = True) -> Photos:
-    """Find photos, in the same order every time.
+def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
+    """Find photos, in the same order every time; a SolarError if there are none.
 
-    Args:
-        source: A folder (searched in depth, hidden files left out, sorted by name); a `.txt` list
-            (one path per line, relative to its folder); a `.tar` shard (its members' names); one
-            photo; or several of these, one after the other: names that two of them share begin with
-            the folder's.
-        follow: Follow links to folders.
-
-    Raises:
-        SolarError: There is no such thing, or it holds no photo.
+    The source is a folder (searched in depth, hidden files left out, sorted by name); a `.txt` list
+    (one path per line, relative to its folder); a `.tar` shard (its members' names); one photo; or
+    several of these, one after the other: names that two of them share begin with the folder's.
     """
     parts = [source] if isinstance(source, str | Path) else list(source)
     places = [expanded(part) for part in parts]
-    found = [(root_at(place), scan(place, follow=follow)) for place in places]
+    found = [(root_at(place), scan(place)) for place in places]
     below = [one.below for _, scanned in found for one in scanned.found]
-    return collect(parts, follow=follow) if len(set(below)) < len(below) else gather(found, parts)
+    return collect(parts) if len(set(below)) < len(below) else gather(found, parts)
 
 
 def root_at(place: Path) -> Root:

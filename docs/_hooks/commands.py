@@ -22,7 +22,8 @@ def all_commands() -> str:
 
 def _below(group: Any, context: Any, level: int) -> Iterator[str]:
     """The commands of a group, each followed by those below it."""
-    for name, command in group.commands.items():
+    for name in group.list_commands(context):
+        command = group.commands[name]
         inside = command.context_class(command, info_name=name, parent=context)
         yield _section(command, inside, level)
         if hasattr(command, "commands"):

@@ -54,10 +54,7 @@ class ServerPhoto(TypedDict):
 
 
 class ServerDetails(ServerPhoto):
-    """All details of a photo; `original` is the address of the photo at full size.
-
-    It is the file itself if `original_is_file` is true, otherwise a JPEG.
-    """
+    """All details of a photo; `original` is the address of the file itself, or of a JPEG."""
 
     bytes: int
     exposure: dict[str, str]
@@ -111,11 +108,11 @@ class Client:
 
     def info(self) -> dict[str, Any]:
         """The collection's name and size, the models, and what visitors may do."""
-        return self._ask("GET", "info", None, "photos")
+        return self._ask("info", None, "photos")
 
     def indexes(self) -> list[str]:
         """The names of all indexes of the server, if it has several."""
-        return [one["name"] for one in self._ask("GET", "info", None, "indexes")["indexes"]]
+        return [one["name"] for one in self._ask("info", None, "indexes")["indexes"]]
 
     def photos(
         self,
@@ -126,19 +123,16 @@ class Client:
         search: str = "",
         name: str | None = None,
     ) -> ServerPage:
-        """A page of the collection.
-
-        Only photos with a label, or with a text in their names; or the photo with a `name`.
-        """
+        """A page of the collection: with a label, a text in their names, or exactly this `name`."""
         wanted = {"label": label, "search": search or None, "name": name}
         wanted = {key: value for key, value in wanted.items() if value is not None}
         given = parse.urlencode({"offset": offset, "limit": limit, **wanted})
-        return cast("ServerPage", self._ask("GET", f"photos?{given}", None, "photos"))
+        return cast("ServerPage", self._ask(f"photos?{given}", None, "photos"))
 
     def photo(self, id: str) -> ServerDetails:
         """All details of a photo, with the size of its file and the address of the original."""
         asked = f"photos/{parse.quote(id, safe='')}"
-        return cast("ServerDetails", self._ask("GET", asked, None, "original"))
+        return cast("ServerDetails", self._ask(asked, None, "original"))
 
     def upload(self, photo: str | Path | bytes) -> ServerPhoto:
         """Upload a photo to search with; the server keeps it in memory for a while."""
@@ -179,7 +173,7 @@ class Client:
         hits: list[Hit] = []
         while len(hits) < k:
             piece = {"k": min(_PAGE, k - len(hits)), "offset": len(hits)}
-            found = self._ask("POST", "search", asked | piece, "hits", "more")
+            found = self._ask("search", asked | piece, "hits", "more")
             hits += map(_hit, found["hits"])
             if not found["more"] or not found["hits"]:
                 break
@@ -187,26 +181,19 @@ class Client:
 
     def facets(self, search: str = "") -> dict[str, Any]:
         """Folders, tags, roots and times to filter by; only those with a text in their names."""
-        return self._ask("GET", f"facets?search={parse.quote(search)}", None, "folders", "tags")
+        return self._ask(f"facets?search={parse.quote(search)}", None, "folders", "tags")
 
     def remove(self, photos: Sequence[ServerPhoto | Hit]) -> int:
-        """Remove photos from the index, if the server allows it; their files stay.
-
-        Returns the number of removed photos. They are removed a thousand at a time: if a later
-        request fails, the earlier ones are already gone.
-        """
+        """Remove photos from the index, a thousand at a time, if the server allows it; how many."""
         removed = 0
         for start in range(0, len(photos), _REMOVED):
             wanted = [_id(photo) for photo in photos[start : start + _REMOVED]]
-            removed += self._ask("POST", "photos/remove", {"photos": wanted}, "removed")["removed"]
+            removed += self._ask("photos/remove", {"photos": wanted}, "removed")["removed"]
         return removed
 
     def match(self, a: ServerPhoto | Hit, b: ServerPhoto | Hit) -> dict[str, Any]:
-        """Match the keypoints of two photos.
-
-        `inliers` are x, y in `a` and x, y in `b`; `same_scene` says whether there are enough.
-        """
-        return self._ask("POST", "matches", {"a": _id(a), "b": _id(b)}, "inliers", "same_scene")
+        """Match the keypoints of two photos: `inliers` are x, y in `a` and x, y in `b`."""
+        return self._ask("matches", {"a": _id(a), "b": _id(b)}, "inliers", "same_scene")
 
     def picture(self, photo: ServerPhoto | Hit, *, large: bool = False) -> bytes:
         """A photo as a JPEG: a thumbnail, or up to 1,600 pixels on its longest side."""
@@ -222,15 +209,15 @@ class Client:
 
     def sync(self) -> Iterator[dict[str, Any]]:
         """Update the collection from its folders, if the server allows it; yields the progress."""
-        return self._followed(self._ask("POST", "sync", {}, "job")["job"])
+        return self._followed(self._ask("sync", {}, "job")["job"])
 
     def _picture(self, photo: ServerPhoto | Hit, kind: str) -> bytes:
         identity = parse.quote(_id(photo), safe="")
-        return self._bytes("GET", f"{self.address}/api/v1/photos/{identity}/{kind}")
+        return self._bytes(f"{self.address}/api/v1/photos/{identity}/{kind}")
 
     def _followed(self, job: str) -> Iterator[dict[str, Any]]:
         while True:
-            told = self._ask("GET", f"jobs/{parse.quote(job)}", None, "state")
+            told = self._ask(f"jobs/{parse.quote(job)}", None, "state")
             yield told
             if told["state"] != "running":
                 return
@@ -248,26 +235,16 @@ class Client:
             body += start.encode("utf-8", "replace")
             body += content + b"\r\n"
         body += f"--{boundary}--\r\n".encode()
-        kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-        return self._json("POST", path, body, kind, expected)
+        return self._json(path, body, f"multipart/form-data; boundary={boundary}", expected)
 
-    def _ask(
-        self, method: str, path: str, sent: Mapping[str, Any] | None, *expected: str
-    ) -> dict[str, Any]:
+    def _ask(self, path: str, sent: Mapping[str, Any] | None, *expected: str) -> dict[str, Any]:
         body = None if sent is None else json.dumps(sent).encode()
-        kind = {"Content-Type": "application/json"} if body else {}
-        return self._json(method, path, body, kind, expected)
+        return self._json(path, body, "application/json", expected)
 
     def _json(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        headers: dict[str, str],
-        expected: Sequence[str],
+        self, path: str, body: bytes | None, kind: str, expected: Sequence[str]
     ) -> dict[str, Any]:
-        """The answer, an object with the fields expected."""
-        answer = self._bytes(method, f"{self.address}/api/v1/{path}", body, headers)
+        answer = self._bytes(f"{self.address}/api/v1/{path}", body, kind)
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError):
@@ -276,18 +253,15 @@ class Client:
             raise SolarError(f"{self.address} is not a solar server, or runs another version.")
         return found
 
-    def _bytes(
-        self,
-        method: str,
-        url: str,
-        body: bytes | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> bytes:
-        usual = {"User-Agent": f"solar/{__version__}", "Accept": "application/json, image/jpeg"}
+    def _bytes(self, url: str, body: bytes | None = None, kind: str = "") -> bytes:
+        """The answer to a GET, or with a body to a POST."""
+        headers = {"User-Agent": f"solar/{__version__}", "Accept": "application/json, image/jpeg"}
+        if body is not None:
+            headers["Content-Type"] = kind
         if self._token is not None:
             # A header holds bytes; a token may hold any letters.
-            usual["Authorization"] = f"Bearer {self._token}".encode().decode("latin-1")
-        asked = request.Request(url, body, usual | (headers or {}), method=method)
+            headers["Authorization"] = f"Bearer {self._token}".encode().decode("latin-1")
+        asked = request.Request(url, body, headers)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 with _OPENER.open(asked, timeout=self._timeout) as answer:
@@ -328,7 +302,6 @@ def _id(photo: ServerPhoto | Hit) -> str:
 
 
 def _hit(found: dict[str, Any]) -> Hit:
-    """A hit of the server's answer."""
     from solar.storage.types import Hit, Photo
 
     position = found["position"] and tuple(found["position"])

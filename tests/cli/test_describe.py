@@ -104,7 +104,7 @@ def bad(tmp_path: Path) -> dict[str, Path]:
     [
         ("missing", "There is no photo"),
         ("folder", "is a folder"),
-        ("pipe", "is a named pipe"),
+        ("pipe", "is a pipe"),
         ("text", "is not a photo"),
     ],
 )

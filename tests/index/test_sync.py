@@ -256,7 +256,7 @@ def test_a_renamed_folder_is_described_no_more(home: Home) -> None:
 def test_a_file_that_was_touched_is_read_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     os.utime(home.photos / "1.jpg", ns=(1, 1))
     assert list(home.sync().touched) == ["1.jpg"]
-    monkeypatch.setattr("solar.images.sources.file_digest", lambda _: pytest.fail("it is read"))
+    monkeypatch.setattr("solar.images.Photos.content", lambda *_: pytest.fail("it is read"))
     assert home.sync().unchanged == 4
 
 

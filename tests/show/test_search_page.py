@@ -10,6 +10,7 @@ from PIL import Image
 
 from solar.images import Roots
 from solar.index import Index
+from solar.ranking.query import Part
 from solar.show.search_page import ranking_page
 from solar.storage.types import Hit
 
@@ -66,7 +67,7 @@ def test_names_are_escaped(index: Index) -> None:
 
 
 def test_the_box_is_drawn_where_it_is(index: Index, tmp_path: Path) -> None:
-    page = ranking_page(index, [tmp_path / "photos" / "b.jpg"], [], box=(100, 50, 500, 100))
+    page = ranking_page(index, [Part(tmp_path / "photos" / "b.jpg", (100, 50, 500, 100))], [])
     [style] = [a["style"] for tag, a in tags(page) if a.get("class") == "box"]
     assert style == "left:25.00%;top:25.00%;width:75.00%;height:25.00%"
 

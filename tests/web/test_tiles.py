@@ -5,7 +5,7 @@ from support.web_visits import Open
 
 from solar.errors import SolarError
 from solar.web import WebSettings
-from solar.web.tiles import tile_origin
+from solar.web.settings import tile_origin
 
 
 @pytest.mark.parametrize(

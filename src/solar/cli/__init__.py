@@ -29,14 +29,14 @@ def main() -> None:
         return
     from io import TextIOWrapper
 
-    from solar.cli.commands import one_command
+    from solar.cli.commands import commands
     from solar.cli.printing import say
     from solar.errors import SolarError
 
     if isinstance(sys.stdout, TextIOWrapper):  # for names that its encoding lacks characters for
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        one_command(given[0] if given else "")(prog_name="solar")
+        commands(given[0] if given else "")(prog_name="solar")
     except SolarError as error:
         say(f"solar: {error}", "red")
         sys.exit(2)

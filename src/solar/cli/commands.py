@@ -1,6 +1,5 @@
 """All commands as one Typer app, or only the one that was asked for, which starts sooner."""
 
-from collections.abc import Collection
 from importlib import import_module
 from itertools import chain
 from typing import Annotated, Any
@@ -22,43 +21,32 @@ PANELS = {
 }
 
 
-class _Panels(Group):
-    """Keeps the commands in this order, which typer would not do for groups."""
-
-    def __init__(self, *, commands: dict[str, Any], **options: Any) -> None:
-        ordered = {}
-        for panel, names in PANELS.items():
-            for name in names:
-                if name in commands:
-                    ordered[name] = commands[name]
-                    ordered[name].rich_help_panel = panel
-        super().__init__(commands=ordered, **options)
+class _InOrder(Group):
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The commands in this order; typer would list those with their own commands last."""
+        return [name for names in PANELS.values() for name in names if name in self.commands]
 
 
-def commands(wanted: Collection[str] = ()) -> Commands:
-    """The app; of all commands if none is named."""
+def commands(only: str = "") -> Commands:
+    """The app; of a single command, if one has that name."""
+    wanted = [only] if only in chain.from_iterable(PANELS.values()) else ()
     app = Commands(
         name="solar",
         help="Find photos of the same place or object among millions.",
-        cls=_Panels,
+        cls=_InOrder,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for name in chain.from_iterable(PANELS.values()):
-        if wanted and name not in wanted:
-            continue
-        module: Any = import_module(f"solar.cli.{name.replace('-', '_')}")
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name, epilog=getattr(module, "EXAMPLE", None))
-        else:
-            app.command(name, epilog=module.EXAMPLE)(getattr(module, name.replace("-", "_")))
+    for panel, names in PANELS.items():
+        for name in [name for name in names if not wanted or name in wanted]:
+            module: Any = import_module(f"solar.cli.{name.replace('-', '_')}")
+            known: Any = {"epilog": getattr(module, "EXAMPLE", None), "rich_help_panel": panel}
+            if hasattr(module, "app"):
+                app.add_typer(module.app, name=name, **known)
+            else:
+                app.command(name, **known)(getattr(module, name.replace("-", "_")))
     return app
-
-
-def one_command(name: str) -> Commands:
-    """The app of a single command; of all if there is none of that name."""
-    return commands([name] if name in chain.from_iterable(PANELS.values()) else ())
 
 
 def _version(wanted: bool) -> None:

@@ -89,7 +89,6 @@ def demo(
 
 
 def _watched(make: "Callable[[Progress], Sample]") -> "tuple[Sample, str]":
-    """Make a sample under a progress bar; return it and a phrase with the time taken."""
     start = perf_counter()
     with photo_progress() as shown:
         made = make(shown)

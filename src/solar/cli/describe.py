@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solar.cli import options
+from solar.errors import SolarError
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ def describe(
     from solar.describe.network import network_of
     from solar.describe.progress import counted
     from solar.describe.settings import Settings
-    from solar.errors import SolarError
     from solar.files import replacing
 
     printing.check_suffix(output, [".npy"])
@@ -92,8 +92,6 @@ def describe(
 
 
 def _unusable(photo: Path) -> str | None:
-    """Why a photo cannot be opened, as far as its header tells."""
-    from solar.errors import SolarError
     from solar.images import image_size
 
     try:

@@ -14,6 +14,7 @@ from solar.cli.progress import steps
 from solar.datasets.public.registry import GROUND_TRUTHS
 from solar.errors import SolarError
 from solar.evaluation.settings import EvaluationSettings
+from solar.evaluation.table_text import Table, number
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def evaluate(
     if per_query == "-" and not json:
         raise SolarError("--per-query - needs --json: otherwise name a .csv file.")
     settings = settings_of(given)
-    what = _one_set(what, settings)
+    if what is None and not (settings.protocol and settings.database and settings.queries):
+        raise SolarError("Say what to evaluate: roxford5k, a folder of photos or a ground truth.")
+    what = what or ""
     if settings.method == "asmk" and (model or against):
         raise SolarError("ASMK ranks by local features alone: leave out --model and --against.")
     mine = model or (DEFAULT if needs_model(what, settings) else None)
@@ -117,14 +120,6 @@ def _named(model: str) -> tuple[str, str]:
     return (path.stem if path.suffix in (".pth", ".safetensors", ".csv") else model), model
 
 
-def _one_set(what: str | None, settings: EvaluationSettings) -> str:
-    if what is None:
-        if settings.protocol and settings.database and settings.queries:
-            return ""
-        raise SolarError("Say what to evaluate: roxford5k, a folder of photos or a ground truth.")
-    return what
-
-
 def _measured(what: str, model: str | None, settings: EvaluationSettings) -> "Evaluation":
     from solar.evaluation import evaluate
 
@@ -136,10 +131,8 @@ def _measured(what: str, model: str | None, settings: EvaluationSettings) -> "Ev
 
 
 def _print_result(found: "Evaluation", style: str, *, interval: bool, per_query: bool) -> None:
-    """One evaluation, perhaps with intervals of its first measure."""
     from solar.evaluation.result import interval as bounds
     from solar.evaluation.result import mean_name
-    from solar.evaluation.table_text import Table, number
 
     data = found.to_dict(per_query=per_query)
     means = found.to_dict()
@@ -167,7 +160,6 @@ def _print_comparison(
 ) -> None:
     """The difference of the first measure of two evaluations, its interval and a test."""
     from solar.evaluation.result import compare, mean_name
-    from solar.evaluation.table_text import Table
 
     measure = found.headline
     differences, rows = {}, []

@@ -13,6 +13,7 @@ from solar.cli.evaluate import name_models
 from solar.cli.printing import print_report
 from solar.cli.progress import steps
 from solar.errors import SolarError
+from solar.evaluation.table_text import Table, number
 
 if TYPE_CHECKING:
     from solar.datasets.patches.hpatches import HPatches
@@ -104,7 +105,6 @@ def evaluate_patches(
 
 
 def _folders(descriptors: Sequence[str]) -> dict[str, Path]:
-    """Name to the folder of its descriptors."""
     found = {}
     for given in descriptors:
         name, equals, folder = given.partition("=")
@@ -120,7 +120,6 @@ def _patches(
     sequences: Sequence[str] | None,
     **cutting: int,
 ) -> "HPatches":
-    """Read patches, or cut them from sequences of photos."""
     from solar.datasets.patches.hpatches import read_hpatches
     from solar.datasets.patches.hpatches_cut import make_hpatches
 
@@ -138,7 +137,6 @@ def _patches(
 def _print_hpatches(results: Mapping[str, "HPatchesResult"], *, style: str, verbose: bool) -> None:
     """A row per descriptor, with `verbose` also per sequence; in percent."""
     from solar.evaluation.protocols.hpatches import LEVELS
-    from solar.evaluation.table_text import Table, number
 
     def cells(values: Sequence[float]) -> list[str]:
         return [number(100 * value, 2) for value in (sum(values) / len(values), *values)]
@@ -174,7 +172,6 @@ def _phototour(
     """Print FPR95 of every descriptor on every subset, in percent."""
     from solar.datasets.patches.phototour import read_phototour
     from solar.evaluation.protocols.phototour import evaluate_phototour
-    from solar.evaluation.table_text import Table, number
 
     found: dict[str, dict[str, Any]] = {name: {} for name in describers}
     with steps() as progress:

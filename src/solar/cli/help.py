@@ -42,12 +42,13 @@ class Commands(typer.Typer):
         return decorate
 
 
-class Command(TyperCommand):
-    """A command that names options in errors of the library."""
-
+class _Helpful:
     def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters, with complete help."""
-        return _explained(super().get_params(ctx))
+        return _explained(super().get_params(ctx))  # type: ignore[misc]
+
+
+class Command(_Helpful, TyperCommand):
+    """A command that names options in errors of the library."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -62,12 +63,8 @@ class Command(TyperCommand):
             raise
 
 
-class Group(TyperGroup):
+class Group(_Helpful, TyperGroup):
     """A group of commands."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters, with complete help."""
-        return _explained(super().get_params(ctx))
 
 
 def documented(docstring: str | None, section: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from solar.errors import SolarError
 if TYPE_CHECKING:
     from solar.index.build import BuiltIndex
     from solar.index.ingest import Changes
+    from solar.index.photo_index import PhotoIndex
 
 
 app = Commands(help="Build, update and inspect an index of photos.")
@@ -141,6 +142,12 @@ def build(
         raise typer.Exit(1)
 
 
+def _opened(address: str) -> "PhotoIndex":
+    from solar.index import Index
+
+    return Index.open(address)
+
+
 def _print_timing(seconds: dict[str, float], *, always: bool) -> None:
     if seconds and (always or sum(seconds.values()) > _LONG):
         parts = ", ".join(f"{what} {took:.1f} s" for what, took in seconds.items())
@@ -148,10 +155,9 @@ def _print_timing(seconds: dict[str, float], *, always: bool) -> None:
 
 
 def _keep_keypoints(output: str) -> None:
-    from solar.index import Index
     from solar.ranking.verify import find_features
 
-    with Index.open(output) as opened, steps() as shown:
+    with _opened(output) as opened, steps() as shown:
         for done, _ in enumerate(find_features(opened.engine), 1):
             shown("Finding keypoints", done, len(opened))
 
@@ -264,10 +270,9 @@ def relocate(
         place: New path of the folder.
         root: Old path of the folder that moved, if the index has several folders.
     """
-    from solar.index import Index
     from solar.index.sync import relocate as move
 
-    with Index.open(index) as opened:
+    with _opened(index) as opened:
         moved, count, here = move(opened, place, root)
     printing.say(f"{here:,} of {count:,} photos are in {moved.path}.")
 
@@ -284,9 +289,7 @@ def remove(
     Options:
         photos: Paths in the index.
     """
-    from solar.index import Index
-
-    with Index.open(index) as opened:
+    with _opened(index) as opened:
         count = opened.remove(photos)
         printing.say(f"Removed {printing.counted(count, 'photo')}; {len(opened):,} left.")
 
@@ -302,9 +305,7 @@ def restore(
     Options:
         photos: Their paths; the next `solar index sync` indexes them.
     """
-    from solar.index import Index
-
-    with Index.open(index) as opened:
+    with _opened(index) as opened:
         if photos:
             opened.restore(photos)
         removed = opened.removed
@@ -321,9 +322,7 @@ def restore(
 @app.command(epilog="Example: solar index info photos.solar --json")
 def info(index: options.IndexAddress, json: options.Json = False) -> None:
     """Show what an index contains and how it was made."""
-    from solar.index import Index
-
-    with Index.open(index) as opened:
+    with _opened(index) as opened:
         facts = opened.info()
     if json:
         printing.print_json(facts)
@@ -348,19 +347,19 @@ def _shown(value: object) -> str:
 @app.command(epilog="Example: solar index check photos.solar")
 def check(index: options.IndexAddress) -> None:
     """Recompute every checksum; exit code 1 if anything is wrong."""
-    from solar.index import Index
-
-    with Index.open(index) as opened:
+    with _opened(index) as opened:
         problems, count = opened.check(), len(opened)
-    printing.report_problems(problems, f"{count:,} photos")
+    for problem in problems:
+        printing.say(problem, "red")
+    if problems:
+        raise typer.Exit(1)
+    printing.say(f"{count:,} photos, no errors found.")
 
 
 @app.command(epilog="Example: solar index compact photos.solar")
 def compact(index: options.IndexAddress) -> None:
     """Reclaim space from removed photos and rebuild the search index."""
-    from solar.index import Index
-
-    with Index.open(index) as opened:
+    with _opened(index) as opened:
         removed = printing.counted(opened.info().get("removed", 0), "removed photo")
         opened.compact()
         printing.say(f"Compacted {index}: {len(opened):,} photos; {removed} forgotten.")
@@ -377,9 +376,7 @@ def copy(
     Options:
         destination: The new index.
     """
-    from solar.index import Index
-
-    with Index.open(index) as opened:
+    with _opened(index) as opened:
         engine = _compression(destination, compress, opened.info().get("compress", "none"))
         with opened.copy(destination, **engine) as copied:
             printing.say(f"{len(copied)} photos → {destination}")
@@ -400,7 +397,7 @@ def export(
         npy: Embeddings as float32 (n, dim); their paths, one per line, in a .txt beside it.
     """
     from solar.files import refuse_places
-    from solar.index import Index, exchange
+    from solar.index import exchange
 
     written = {
         "the Parquet file": (parquet, exchange.write_parquet),
@@ -410,7 +407,7 @@ def export(
     refuse_places({what: file for what, (file, _) in written.items()})
     if parquet is h5 is npy is None:
         raise SolarError("Name a file to write: --parquet, --h5 or --npy.")
-    with Index.open(index) as opened:
+    with _opened(index) as opened:
         for file, write in written.values():
             if file is not None:
                 with steps() as shown:
@@ -437,14 +434,13 @@ def draw_map(
     """
     from solar.images import Roots
     from solar.images.known_roots import shown_roots
-    from solar.index import Index
     from solar.show.collection_map import choose_method, draw_map, map_index
     from solar.storage.protocol import NoVectorsError
 
     if output is None and not json:
         raise SolarError("Name the picture to write with -o map.png, or use --json.")
     printing.check_suffix(output)
-    with Index.open(index) as opened:
+    with _opened(index) as opened:
         if not opened.has_vectors:
             raise NoVectorsError
         allowed = Roots()
@@ -465,7 +461,6 @@ def draw_map(
 
 
 def _watch(look: "Callable[[], Changes]", tell: "Callable[[Changes], None]", every: float) -> None:
-    """Update and print changes repeatedly until Ctrl-C."""
     import time
 
     printing.say(f"Checking every {every:g} s; press Ctrl-C to stop.")

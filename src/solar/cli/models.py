@@ -1,7 +1,8 @@
 """`solar models`: models that can be loaded by name."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,12 +12,8 @@ from solar.cli.options import Json
 from solar.cli.printing import output, print_json, print_table, show
 from solar.errors import SolarError
 from solar.files import cache_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from solar.models.zoo import NamedModel
-
+from solar.models import zoo
+from solar.models.zoo import NamedModel
 
 EXAMPLE = "Example: solar models solar-lite0"
 
@@ -36,8 +33,6 @@ def models(
         task: Only retrieval, patches, local, backbone or whitening.
         every: Include backbones and whitenings of older networks, and more columns.
     """
-    from solar.models import zoo
-
     if name is not None:
         entries = [zoo.find(name)]
     else:
@@ -58,10 +53,8 @@ def models(
         _print_table(shown, every=every, left_out=len(entries) - len(shown))
 
 
-def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> None:
+def _print_table(entries: list[NamedModel], *, every: bool, left_out: int) -> None:
     """Bundled models with measured scores, then published ones; 80 columns wide unless `every`."""
-    from solar.models import zoo
-
     bundled = [entry for entry in entries if entry.bundled]
     published = sorted(
         (entry for entry in entries if not entry.bundled), key=lambda entry: not zoo.is_here(entry)
@@ -93,7 +86,7 @@ def _print_rows(rows: list[dict[str, str]]) -> None:
     print_table([[*row.values()] for row in rows], [*rows[0]], right=numbers)
 
 
-def _bundled_row(entry: "NamedModel", every: bool) -> dict[str, str]:
+def _bundled_row(entry: NamedModel, every: bool) -> dict[str, str]:
     size = weights.facts(entry.name)["file"]["bytes"]
     return {
         "bundled": entry.name,
@@ -103,7 +96,7 @@ def _bundled_row(entry: "NamedModel", every: bool) -> dict[str, str]:
     }
 
 
-def _measured(entry: "NamedModel") -> "Iterator[tuple[str, float]]":
+def _measured(entry: NamedModel) -> Iterator[tuple[str, float]]:
     """The two scores of a card that say most about a model."""
     found = entry.reported
     if "affine" in found:
@@ -112,32 +105,24 @@ def _measured(entry: "NamedModel") -> "Iterator[tuple[str, float]]":
         yield from ((name, found[name]["mAP"]) for name in ("landmarks", "buildings"))
 
 
-def _row(entry: "NamedModel", every: bool) -> dict[str, str]:
-    from solar.models import zoo
-
+def _row(entry: NamedModel, every: bool) -> dict[str, str]:
+    missing = "to train" if entry.recipe else "by hand" if entry.by_hand else "to download"
     return {
         "published": entry.name,
         **_facts(entry, every),
         "ROxf M/H": _scores(entry, "roxford5k"),
         "RPar M/H": _scores(entry, "rparis6k"),
-        "source": "downloaded" if zoo.is_here(entry) else _missing(entry),
+        "source": "downloaded" if zoo.is_here(entry) else missing,
     }
 
 
-def _facts(entry: "NamedModel", every: bool) -> dict[str, str]:
+def _facts(entry: NamedModel, every: bool) -> dict[str, str]:
     more = {"parameters": f"{entry.parameters / 1e6:.1f} M", "trained on": entry.trained_on}
     return {"task": entry.task, "dim": str(entry.dim), **(more if every else {})}
 
 
-def _missing(entry: "NamedModel") -> str:
-    return "to train" if entry.recipe else "by hand" if entry.by_hand else "to download"
-
-
-def _print_one(entry: "NamedModel") -> None:
-    """The card of a bundled model, or the published facts of another."""
+def _print_one(entry: NamedModel) -> None:
     from rich.markdown import Markdown
-
-    from solar.models import zoo
 
     if entry.bundled:
         # Comments mark where measured numbers are written.
@@ -165,7 +150,7 @@ def _print_one(entry: "NamedModel") -> None:
     print_table(list(facts.items()))
 
 
-def _scores(entry: "NamedModel", dataset: str) -> str:
+def _scores(entry: NamedModel, dataset: str) -> str:
     """Results on a set, medium/hard, with a star if there is a caveat."""
     found = entry.reported.get(dataset, {})
     scores = "/".join(f"{found[level]:.1f}" for level in ("medium", "hard") if level in found)

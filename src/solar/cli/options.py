@@ -17,6 +17,7 @@ import typer
 
 from solar.cli.completion import OPENCV, keypoint_models, photo_models
 from solar.cli.help import documented
+from solar.errors import SolarError
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ def known_device(device: str | None) -> str | None:
     """Return a device; a SolarError if this machine does not have it."""
     if device not in (None, "cpu"):
         from importlib.metadata import version
-
-        from solar.errors import SolarError
 
         # Importing torch to ask it takes seconds.
         if "torch" not in sys.modules and "+cpu" in version("torch") and device[:4] == "cuda":
@@ -58,7 +57,6 @@ def known_local_features(name: str | None) -> str | None:
 
 def existing_folder(photos: Path | None) -> Path | None:
     """Return the folder of --photos; a SolarError if there is none."""
-    from solar.errors import SolarError
     from solar.images.roots import expanded
 
     # A name may be too long for a file, and Path.exists() fails for that.
@@ -274,11 +272,8 @@ def with_settings(
     """Give a command an option for each of these fields of a settings dataclass.
 
     Its help is the field's in the docstring, unless several commands share the option, and its
-    default is the field's. The command gets the values in `**given`.
-
-    Args:
-        settings: The dataclass.
-        panels: Heading in the help to names of fields.
+    default is the field's. `panels` takes a heading in the help to names of fields. The command
+    gets the values in `**given`.
     """
     known = {field.name: field for field in fields(settings)}
     texts = documented(settings.__doc__, "Attributes")
@@ -315,7 +310,6 @@ def with_settings(
 
 
 def _plain(kind: str) -> Any:
-    """The type of an option for a field."""
     known = {"bool": bool, "int": int, "float": float}
     of: Any = known.get(kind.removesuffix(" | None"), str)
     return of | None if kind.endswith("None") else of
@@ -323,7 +317,6 @@ def _plain(kind: str) -> Any:
 
 def boxes(given: list[str] | None, photos: int, *, shared: bool = False) -> "list[Box | None]":
     """The box of each photo, None for all of it; a `shared` single box is that of every photo."""
-    from solar.errors import SolarError
     from solar.images import parse_box
 
     wanted = given or ["-"] * photos
@@ -356,8 +349,6 @@ def parse_scales(text: str | None, option: str = "--scales") -> tuple[float, ...
     """Read "1,1.41,0.7"; raise a SolarError for anything but positive numbers."""
     from math import isfinite
 
-    from solar.errors import SolarError
-
     if text is None:
         return None
     try:
@@ -371,8 +362,6 @@ def parse_scales(text: str | None, option: str = "--scales") -> tuple[float, ...
 
 def is_half(compress: str | None) -> bool:
     """Whether embeddings or weights are stored as float16."""
-    from solar.errors import SolarError
-
     if compress not in (None, "none", "fp16"):
         raise SolarError(f"--compress {compress} is for an index: choose none or fp16 here.")
     return compress == "fp16"

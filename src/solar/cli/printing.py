@@ -9,17 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 
 from solar.cli.help import with_options
 from solar.errors import SolarError, printable
+from solar.evaluation.table_text import RENDERERS, Table
 from solar.files import replacing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from solar.evaluation.table_text import Table
 
 # Without a terminal, a table must not be cut at 80 columns.
 _PIPE_WIDTH = 160
@@ -42,10 +41,7 @@ def errors() -> Console:
 
 
 def say(text: str, style: str | None = None) -> None:
-    """Print one line on standard error.
-
-    Brackets are not markup, and control characters in file names are escaped.
-    """
+    """Print one line, in which brackets are not markup, on standard error."""
     errors().print(printable(with_options(text)), style=style, markup=False, soft_wrap=True)
 
 
@@ -81,10 +77,7 @@ def print_json(value: Any) -> None:
 
 
 def json_text(value: Any, encoding: str = "utf-8") -> str:
-    """A value as indented JSON, ASCII if the encoding lacks a character.
-
-    So file names that are not UTF-8 survive, too.
-    """
+    """A value as indented JSON, ASCII if the encoding lacks a character, as for names."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     try:
         text.encode(encoding)
@@ -93,10 +86,8 @@ def json_text(value: Any, encoding: str = "utf-8") -> str:
     return text
 
 
-def print_report(style: str, data: Any, table: "Table") -> None:
+def print_report(style: str, data: Any, table: Table) -> None:
     """Print a result as text, JSON, Markdown or LaTeX."""
-    from solar.evaluation.table_text import RENDERERS
-
     if style == "json":
         print_json(data)
     else:
@@ -115,18 +106,6 @@ def warnings_as_sentences() -> Iterator[None]:
                 say(text, "yellow")
 
 
-def report_problems(problems: Sequence[str], checked: str) -> None:
-    """Print the problems of a check and end with exit code 1; otherwise say that there are none."""
-    for problem in problems:
-        say(problem, "red")
-    if problems:
-        raise typer.Exit(1)
-    say(f"{checked}, no errors found.")
-
-
-# Pictures.
-
-
 def check_suffix(path: Path | None, known: Collection[str] = IMAGES) -> None:
     """Raise a SolarError if a file to be written has none of these suffixes."""
     if path is not None and path.suffix.lower() not in known:
@@ -140,9 +119,6 @@ def save_image(image: "Image", path: Path) -> None:
     say(f"{image.width} × {image.height} → {path}")
 
 
-# Skipped photos.
-
-
 def print_summary(
     verb: str,
     done: int,
@@ -150,15 +126,7 @@ def print_summary(
     where: str = "",
     report: str = "--report FILE",
 ) -> None:
-    """Print "Indexed 326 photos, skipped 12 → photos.solar", and the skipped photos.
-
-    Args:
-        verb: "Indexed" or "Described".
-        done: The number of photos.
-        skipped: Photo to reason.
-        where: What was written.
-        report: The option or command that lists all skipped photos.
-    """
+    """Print "Indexed 326 photos, skipped 12 → photos.solar", and the skipped with their reasons."""
     also = f", skipped {len(skipped):,}" if skipped else ""
     say(f"{verb} {counted(done, 'photo')}{also}{where and ' → '}{where}")
     print_skipped(skipped, report)
@@ -192,9 +160,6 @@ def _without_path(name: str, reason: str) -> str:
     """Turn "photos/rome/1.jpg is empty" into "it is empty", which other photos share."""
     folder, found, rest = reason.partition(f"{name.rpartition('/')[2]} ")
     return f"it {rest}" if found and (not folder or folder.endswith("/")) else reason
-
-
-# Reports of `solar duplicates` and `solar groups`.
 
 
 def default_place(source: str, kind: str) -> Path:

@@ -31,14 +31,10 @@ _PERIOD = 300
 
 
 class StepBars:
-    """A bar for each step, with the time left; itself a `solar.describe.progress.Progress`.
-
-    Attributes:
-        done: How many photos were described since the start.
-    """
+    """A bar for each step, with the time left; itself a `solar.describe.progress.Progress`."""
 
     def __init__(self, bars: Progress) -> None:
-        self.done = 0
+        self.done = 0  # photos described since the start
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
         self._last = ""
@@ -82,10 +78,7 @@ def photo_progress() -> Iterator[StepBars]:
 
 
 def described_photos(source: str, work: Path, **describing: Any) -> "DescribedCollection":
-    """The photos of a collection with their embeddings, as `solar.index.embeddings.described`.
-
-    Shows the progress, and prints how many were described and which were skipped.
-    """
+    """The photos of a collection with their embeddings; prints how many there are, and skipped."""
     from solar.index.embeddings import described
 
     with photo_progress() as shown:
@@ -127,7 +120,6 @@ class _Bars(Progress):
             self._tell(task)
 
     def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
-        """Print the final counts of tasks that were mentioned before."""
         super().__exit__(kind, *error)
         for task_id in list(self._said) if kind is None else ():
             self._tell(self._tasks[task_id])

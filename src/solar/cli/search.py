@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ from solar.cli.completion import rerank_methods
 from solar.cli.help import METHODS
 from solar.cli.printing import counted, print_json, say, show, warnings_as_sentences
 from solar.errors import SolarError
-from solar.files import cache_directory, refuse_places, replacing
+from solar.files import refuse_places, replacing
 
 if TYPE_CHECKING:
     from solar.client import Client, ServerPhoto
@@ -132,7 +131,7 @@ def search(
             if html is not None:
                 shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])
             shown = with_words(asked or None, text)
-            order = None if not methods and not no_rerank else methods
+            order = methods if methods or no_rerank else None
             hits = _found_here(opened, shown, order, settings, {"k": k, **how})
             if html is not None:
                 _write_page(opened, shown, hits, html, photos)
@@ -147,18 +146,6 @@ def search(
         print_json([_facts(hit) | _metadata(known.get(hit.path)) | texts for hit in hits])
     elif html is None and csv is None:
         _print(hits)
-    if sys.stderr.isatty() and not index.startswith("http"):
-        _mention_serving(index)
-
-
-def _mention_serving(index: str) -> None:
-    """Say, the first time on this machine, what spares the start of every search."""
-    said = cache_directory() / "serve.mentioned"
-    with suppress(OSError):
-        if not said.exists():
-            said.parent.mkdir(parents=True, exist_ok=True)
-            said.touch()
-            say(f"Every search starts anew; `solar serve {index}` keeps the model loaded.")
 
 
 def _found_here(

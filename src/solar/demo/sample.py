@@ -77,11 +77,7 @@ def toy_sample(
 def folder_sample(
     photos: Path, folder: Path, model: RetrievalNet, *, progress: Progress | None = None
 ) -> Sample:
-    """Index the first photos of a folder (or list, or tar shard), unless that was done before.
-
-    The query is the photo most similar to another, copies aside. A SolarError if there are fewer
-    than two photos.
-    """
+    """Index some photos of a folder; the query is the one most similar to another. At least two."""
     every = find_photos(photos)
     some = every.select(range(min(MOST, len(every))))
     place = folder.resolve() / f"{photos.resolve().stem}-{_key(some, model)}"

@@ -180,16 +180,10 @@ def scene(identity: int, view: int, *, seed: int = 0) -> Scene:
 def landmark(
     identity: int, view: int, *, size: tuple[int, int] = (320, 240), seed: int = 0
 ) -> Image.Image:
-    """Photograph a toy landmark.
+    """Photograph toy landmark `identity`; `view` decides on viewpoint, light, zoom, passers-by.
 
-    Args:
-        identity: The number of the building.
-        view: The number of the photo: viewpoint, light, zoom, passers-by.
-        size: Width and height in pixels; the framing follows, nothing is stretched.
-        seed: Another seed gives other buildings.
-
-    Raises:
-        SolarError: A number is negative, or the picture would be less than 16 pixels wide or high.
+    The framing follows the size, nothing is stretched. Another seed gives other buildings. A
+    SolarError if a number is negative, or the picture has less than 16 pixels on a side.
     """
     if min(identity, view, seed) < 0:
         raise SolarError(
@@ -209,17 +203,8 @@ def write(
 ) -> list[Path]:  # fmt: skip
     """Write photos as `landmark-003/view-002.jpg`, and `distractors/photo-004.jpg`.
 
-    Args:
-        folder: Created if need be. Files that already hold the same photo are kept.
-        landmarks: Number of buildings.
-        views: Photos of each.
-        size: Width and height of a photo.
-        seed: As for `landmark`.
-        first: The first building's number, so that two folders need not share any.
-        distractors: Photos of buildings that appear nowhere else.
-
-    Returns:
-        The files, landmarks first, in order.
+    Buildings are numbered from `first` on; distractors appear nowhere else. Files that already hold
+    the same photo are kept. Returns the files, landmarks first, in order.
     """
     if min(landmarks, views, distractors) < 0:
         raise SolarError(

@@ -113,7 +113,6 @@ class Proof:
 
 
 def _probe(describe: Describer) -> Floats:
-    """The descriptor (dim,) of a drawn photo."""
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (96, 128, 3), dtype=np.uint8)
     vector: Floats = as_rows(describe(as_input([pixels], describe)))[0]
@@ -138,7 +137,6 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _explained(scheduler: str | None) -> Iterator[None]:
-    """Turn errors of a cluster into one sentence."""
     from distributed import KilledWorker, TimeoutError
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
@@ -178,7 +176,6 @@ def _client(scheduler: str | None, workers: int | None) -> "Client":
 
 
 def _part(job: DescribingJob, piece: Sequence[int]) -> DescribingJob:
-    """What one piece needs, so that a task stays small."""
     photos = job.photos.select(piece)
     boxes = {name: job.boxes[name] for name in photos.names if name in job.boxes}
     return replace(job, photos=photos, boxes=boxes)

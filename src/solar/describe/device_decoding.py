@@ -72,10 +72,7 @@ class _Encoded:
 
 
 class DeviceDecoding:
-    """Decodes the photos of a job on a device.
-
-    `threads` read files, and decode by Pillow what the device does not.
-    """
+    """Decodes photos on a device; `threads` read files, and decode what it does not by Pillow."""
 
     def __init__(
         self,
@@ -237,7 +234,3 @@ def _staged(data: bytes | memoryview, device: torch.device) -> Tensor:
     staged = torch.empty(len(data), dtype=torch.uint8, pin_memory=device.type == "cuda")
     staged.numpy()[:] = np.frombuffer(data, np.uint8)
     return staged
-
-
-def _batch(photos: Sequence[Tensor]) -> Tensor:
-    return photos[0][None] if len(photos) == 1 else torch.stack(list(photos))

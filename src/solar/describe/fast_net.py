@@ -1,17 +1,11 @@
 """The same network, faster: stages fused, bfloat16 on a GPU, launches recorded.
 
-What a trained network computes does not change; how it is computed does:
+A batch norm that no longer learns is a scale and a shift, which the convolution absorbs (`solar.nn`
+says how). Feature maps lie channels-last, as matrix units want them. On a GPU the backbone runs in
+bfloat16; pooling, whitening and norms stay in float32. On a CPU everything does: some processors
+that advertise bfloat16 matrix products die on them with an illegal instruction.
 
-- A batch norm that no longer learns is a scale and a shift, which the convolution absorbs. How the
-  stages of a backbone are fused stands with it, in `solar.nn`.
-- Feature maps lie channels-last, as matrix units want them.
-- On a GPU the backbone runs in bfloat16; pooling, whitening and norms stay in float32.
-- On a CPU everything stays float32: some processors that advertise bfloat16 matrix products die on
-  them with an illegal instruction.
-
-All of it together takes a photo of 1024×768, at three scales through a ResNet-101 with attention,
-from 33.5 ms in a plain loop to 2.5 ms in batches of 32 on an H200, at a cosine of 0.999997 to
-float32 (`benchmarks/describe_gpu.py`, docs/performance.md).
+A photo takes 2.5 instead of 33.5 ms on an H200, at a cosine of 0.999997 (docs/performance.md).
 """
 
 import copy
@@ -29,12 +23,8 @@ from solar.models import RetrievalNet
 class FusedNet:
     """A frozen copy of a retrieval network for describing many photos.
 
-    Args:
-        net: The network; it is left as it is.
-        device: Default: where `net` is.
-        dtype: Of the backbone. Default: bfloat16 if it can be fused, or takes it as it is, and the
-            device is a GPU that has it, else float32.
-        scales: Default: the network's.
+    By default the backbone runs in bfloat16 if it can be fused, or takes it as it is, and the
+    device is a GPU that has it, else in float32.
     """
 
     backend = "torch"

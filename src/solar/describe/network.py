@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from solar import weights
 from solar.errors import SolarError
-from solar.files import cache_directory
+from solar.files import cache_directory, replacing
 from solar.images.resize import Square
 
 if TYPE_CHECKING:
@@ -26,27 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a network without its weights.
+    """What is known of a network without its weights."""
 
-    Attributes:
-        dim: Length of an embedding.
-        size: Longest side that photos are reduced to by default.
-        scales: Scales that are averaged by default.
-        least_side: Fewest pixels of a photo's shorter side.
-        square: How photos become squares, if they do.
-        attention: Layers that are followed by second-order attention.
-        explains: Whether `solar.explain` can split its similarities.
-        text: Whether it has a text encoder.
-    """
-
-    dim: int
-    size: int
-    scales: tuple[float, ...]
-    least_side: int
-    square: Square | None
-    attention: tuple[int, ...]
-    explains: bool
-    text: bool
+    dim: int  # of an embedding
+    size: int  # longest side that photos are reduced to by default
+    scales: tuple[float, ...]  # that are averaged by default
+    least_side: int  # fewest pixels of a photo's shorter side
+    square: Square | None  # how photos become squares, if they do
+    attention: tuple[int, ...]  # layers that are followed by second-order attention
+    explains: bool  # whether `solar.explain` can split its similarities
+    text: bool  # whether it has a text encoder
 
     @classmethod
     def of(cls, net: RetrievalNet) -> Facts:
@@ -66,11 +55,7 @@ class Facts:
 class Network:
     """A retrieval network that is loaded when its weights are first needed.
 
-    Attributes:
-        source: What `solar.load` takes to load it again.
-        fingerprint: See `solar.models.fingerprint`.
-        facts: What is known of it without its weights.
-        device: "cpu", until it is loaded elsewhere.
+    `source` is what `solar.load` takes to load it again.
     """
 
     def __init__(
@@ -78,7 +63,7 @@ class Network:
     ) -> None:
         self._load = load
         self.source, self.fingerprint, self.facts = source, fingerprint, facts
-        self.device: Any = "cpu"
+        self.device: Any = "cpu"  # until it is loaded elsewhere
 
     @property
     def loaded(self) -> bool:
@@ -92,10 +77,7 @@ class Network:
 
 
 def network_of(model: Network | RetrievalNet | str | Path, *, device: str | None = None) -> Network:
-    """A network, not loaded if it is bundled, runs on a CPU and has been made a graph before.
-
-    A SolarError if there is no such model, or it describes patches.
-    """
+    """A network, not loaded if it is bundled, runs on a CPU and has been made a graph before."""
     if isinstance(model, Network):
         return model
     if isinstance(model, str | Path):
@@ -128,8 +110,6 @@ def kept_facts(fingerprint: object, device: object = None) -> Facts | None:
 
 def keep_facts(network: Network) -> None:
     """Keep the facts of a network, for `kept_facts`."""
-    from solar.files import replacing
-
     with replacing(_place(network.fingerprint)) as temporary:
         temporary.write_text(json.dumps(asdict(network.facts)))
 
@@ -140,10 +120,7 @@ def graph_folder() -> Path:
 
 
 def runs_on_cpu(device: object = None) -> bool:
-    """Whether a model on this device runs on the CPU; None is the default, a GPU if there is one.
-
-    Asks the system and not torch, which takes a second to import.
-    """
+    """Whether a model runs on the CPU here; torch, which takes a second to import, is not asked."""
     if device is not None:
         return str(device) == "cpu"
     if sys.platform == "win32":

@@ -255,7 +255,14 @@ def stack(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
     import torch
 
     if any(isinstance(one, torch.Tensor) for one in pixels):
-        return _stack_on_device(pixels, device)
+        there = [
+            one if isinstance(one, torch.Tensor) else stack([one], device)[0] for one in pixels
+        ]
+        batch = torch.stack([one.to(device, non_blocking=True) for one in there])
+        for one in there:
+            if one.is_cuda:  # its memory must not be used again before it was copied
+                one.record_stream(torch.cuda.current_stream(device))
+        return batch
     shape = (len(pixels), *pixels[0].shape)
     batch = torch.empty(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
     # By numpy: torch would copy with every core, and they are busy decoding.
@@ -269,23 +276,17 @@ def as_rows(vectors: Any) -> Floats:
     return rows
 
 
-def _stack_on_device(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
-    import torch
-
-    there = [one if isinstance(one, torch.Tensor) else stack([one], device)[0] for one in pixels]
-    batch = torch.stack([tensor.to(device, non_blocking=True) for tensor in there])
-    for tensor in there:
-        if tensor.is_cuda:  # its memory must not be used again before it was copied
-            tensor.record_stream(torch.cuda.current_stream(device))
-    return batch
-
-
 @dataclass(frozen=True)
 class Batch(Generic[Key]):
     """Photos of one size: which they are, and their (h, w, 3) arrays or tensors."""
 
     keys: list[Key]
     pixels: list[Any]
+
+    @property
+    def area(self) -> int:
+        """Pixels of all its photos."""
+        return sum(one.shape[0] * one.shape[1] for one in self.pixels)
 
 
 @dataclass
@@ -302,8 +303,6 @@ class Batcher(Generic[Key]):
     budget: int = BATCH_PIXELS  # pixels per batch (a photo larger than that goes alone)
     alike: bool = True  # photos of a batch have one size
     _waiting: dict[tuple[int, ...], Batch[Key]] = field(default_factory=dict)
-    _pixels: int = 0
-    _photos: int = 0
 
     def add(self, key: Key, pixels: Any) -> Iterator[Batch[Key]]:
         """Take one photo; yield the batches that are full now."""
@@ -312,26 +311,18 @@ class Batcher(Generic[Key]):
         batch.keys.append(key)
         batch.pixels.append(pixels)
         area = pixels.shape[0] * pixels.shape[1]
-        self._pixels += area
-        self._photos += 1
         if len(batch.keys) >= self.most or (len(batch.keys) + 1) * area > self.budget:
-            yield self._take(size)
-        while self._pixels > 4 * self.budget or self._photos > 8 * self.most:
-            yield self._take(max(self._waiting, key=self._held))
+            yield self._waiting.pop(size)
+        while (
+            sum(one.area for one in self._waiting.values()) > 4 * self.budget
+            or sum(len(one.keys) for one in self._waiting.values()) > 8 * self.most
+        ):
+            yield self._waiting.pop(max(self._waiting, key=lambda size: self._waiting[size].area))
 
     def flush(self) -> Iterator[Batch[Key]]:
         """Yield all that still wait, in the order in which their sizes came up."""
         for size in list(self._waiting):
-            yield self._take(size)
-
-    def _held(self, size: tuple[int, ...]) -> int:
-        return sum(one.shape[0] * one.shape[1] for one in self._waiting[size].pixels)
-
-    def _take(self, size: tuple[int, ...]) -> Batch[Key]:
-        self._pixels -= self._held(size)
-        batch = self._waiting.pop(size)
-        self._photos -= len(batch.keys)
-        return batch
+            yield self._waiting.pop(size)
 
 
 def decoders_for(device: Any) -> int:
@@ -347,11 +338,8 @@ _PIXELS = 8 * 2**20
 class QueryEncoder:
     """Describes queries as the photos that they are compared with were described.
 
-    Decoding and the averaging of scales are those of `solar.extract`; what computes may be another
-    runtime, which agrees with it. Several threads may use one encoder.
-
-    Args:
-        recorded: The settings that an index keeps; the network's own where it has none.
+    `recorded` are the settings that an index keeps. What computes may be another runtime, which
+    agrees. Several threads may use one encoder.
     """
 
     def __init__(
@@ -375,10 +363,7 @@ class QueryEncoder:
         return row
 
     def decode(self, photo: Source, box: Box | None = None) -> Pixels:
-        """A photo as the network takes it, (h, w, 3).
-
-        A SolarError if it cannot be read, the box misses it, or too little is left of it.
-        """
+        """A photo as the network takes it, (h, w, 3); see `Settings.decode`."""
         return self.settings.decode(photo, box).pixels
 
     def describe(self, photos: Sequence[Pixels]) -> list[Floats]:

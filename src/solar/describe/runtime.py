@@ -36,17 +36,11 @@ def describer(
     *,
     singly: bool = False,
 ) -> Describer:
-    """The fastest faithful way to run a network with some settings.
+    """The fastest faithful way to run a network; a SolarError if its device or backend is missing.
 
-    Args:
-        net: The network.
-        settings: How to describe.
-        photos: What will be described; int8 is calibrated on some. If they are many, "auto" makes
-            a graph of a network that was loaded from a file; otherwise it uses one made before.
-        singly: They will be given one by one, so all cores work on one.
-
-    Raises:
-        SolarError: The device or backend is missing.
+    int8 is calibrated on some of the photos. If they are many, "auto" makes a graph of a network
+    that was loaded from a file; otherwise it uses one made before. If they are given `singly`, all
+    cores work on one.
     """
     network = network_of(net)
     graphs = settings.device == "cpu" and settings.backend in ("auto", *GRAPHS)

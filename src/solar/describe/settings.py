@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from solar.defaults import GPU_DECODES
+from solar.describe.network import Facts, Network
 from solar.errors import SolarError
 from solar.images import MAX_PIXELS, Box, DecodedImage, Source, check_visible, load
 from solar.images.decode import Mode
@@ -15,7 +16,6 @@ from solar.images.resize import Square
 if TYPE_CHECKING:
     import torch
 
-    from solar.describe.network import Network
     from solar.images.gpu import Reduction
     from solar.models import RetrievalNet
 
@@ -34,46 +34,33 @@ class Settings:
     """What decides an embedding besides the photo and the network.
 
     Attributes:
-        size: Longest side of a photo in pixels; by default the network's own.
-        scales: Scales to average; by default the network's own.
-        orient: Obey EXIF orientation.
         mode: "auto" decodes JPEGs that are four times too large at a fraction of their size, which
             moves an embedding less than another runtime does; "exact" decodes all as published;
             "fast" decodes them on a GPU that describes, where torchvision is installed, and
             otherwise those three times too large at a fraction of their size.
-        decoder: What decodes plain JPEGs; all others are Pillow's.
-        device: "cpu" or "cuda"; by default where the network is.
-        precision: Of the backbone: "auto" is float32 on a CPU and bf16 on a GPU.
         backend: What computes on a CPU: "auto", the fastest that a test run has proven equal to
             torch; or "torch", or a runtime such as "openvino-bf16", which is used only if a test
             run succeeds; int8 is calibrated on the first photos.
-        max_pixels: Larger photos are skipped.
-        least_side: Pixels that the network needs at every scale.
-        square: Of a network that takes squares.
     """
 
-    size: int
-    scales: tuple[float, ...]
-    orient: bool = True
+    size: int  # longest side of a photo in pixels; by default the network's own
+    scales: tuple[float, ...]  # to average; by default the network's own
+    orient: bool = True  # by EXIF
     mode: Mode = "auto"
-    decoder: Literal["pillow", "device"] = field(
+    decoder: Literal["pillow", "device"] = field(  # of plain JPEGs; all others are Pillow's
         default="pillow", metadata=_UNIMPORTANT | {"chosen": False}
     )
-    device: str = field(default="cpu", metadata=_UNIMPORTANT)
+    device: str = field(default="cpu", metadata=_UNIMPORTANT)  # or "cuda"; by default the network's
+    # Of the backbone: "auto" is float32 on a CPU and bf16 on a GPU.
     precision: Literal["auto", "float32", "bf16"] = field(default="auto", metadata=_UNIMPORTANT)
     backend: str = field(default="auto", metadata=_UNIMPORTANT)
-    max_pixels: int = field(default=MAX_PIXELS, metadata=_PASSING)
-    least_side: int = field(default=1, metadata=_INTERNAL)
+    max_pixels: int = field(default=MAX_PIXELS, metadata=_PASSING)  # larger photos are skipped
+    least_side: int = field(default=1, metadata=_INTERNAL)  # that the network needs at every scale
     square: Square | None = field(default=None, metadata=_INTERNAL)
 
     @classmethod
     def of(cls, net: RetrievalNet | Network, **options: Any) -> Settings:
-        """Settings for a network; None and what is missing is its own size, scales and device.
-
-        A TypeError if an option is not one that a caller can choose.
-        """
-        from solar.describe.network import Facts, Network
-
+        """Settings for a network, by default its own; a TypeError if there is no such option."""
         if unknown := sorted(options.keys() - names("chosen")):
             known = ", ".join(names("chosen"))
             raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")

@@ -29,11 +29,7 @@ class Attempt:
 
 
 def attempt(tasks: Sequence[str], seconds: float = SECONDS) -> dict[str, Attempt]:
-    """Run tasks one after the other in another process with a time limit.
-
-    A task is a module to import, or `module:function` to call, whose result is sent as JSON. If a
-    task ends or hangs the process, the next tasks get a new process.
-    """
+    """Import modules, or call each `module:function`, in processes of a limited time."""
     answers: dict[str, Attempt] = {}
     waiting = list(tasks)
     while waiting:
@@ -63,7 +59,6 @@ def work(answers: Path, tasks: Sequence[str]) -> None:
 
 
 def _run(tasks: Sequence[str], seconds: float) -> tuple[list[Attempt], str]:
-    """The answers of a process, and how it ended."""
     program = "import sys, pathlib; from solar.doctor.probe import work; "
     program += "work(pathlib.Path(sys.argv[1]), sys.argv[2:])"
     with tempfile.TemporaryDirectory() as folder:

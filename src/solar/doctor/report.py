@@ -68,22 +68,14 @@ Rows = dict[str, str]
 
 @dataclass(frozen=True)
 class Package:
-    """A package and its state.
+    """A package and its state."""
 
-    Attributes:
-        name: As pip calls it.
-        module: As Python calls it.
-        extra: The extra that installs it; "" if it is required.
-        state: `works`, `installed` (not tried), `missing` or `broken`.
-        why: The error of importing a broken one.
-    """
-
-    name: str
-    module: str
-    extra: str = ""
+    name: str  # as pip calls it
+    module: str  # as Python calls it
+    extra: str = ""  # that installs it; empty if it is required
     version: str = ""
-    state: str = ""
-    why: str = ""
+    state: str = ""  # `works`, `installed` (not tried), `missing` or `broken`
+    why: str = ""  # the error of importing a broken one
 
     @property
     def installed(self) -> bool:
@@ -103,15 +95,10 @@ PACKAGES = tuple(
 
 @dataclass(frozen=True)
 class Report:
-    """The findings.
+    """The findings."""
 
-    Attributes:
-        problems: Sentences about what solar cannot work without, causes before their effects.
-        sections: Facts by title.
-    """
-
-    problems: list[str]
-    sections: dict[str, Rows]
+    problems: list[str]  # what solar cannot work without, causes before their effects
+    sections: dict[str, Rows]  # facts by title
 
     def to_json(self) -> dict[str, Any]:
         """The report for `--json`."""

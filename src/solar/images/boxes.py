@@ -29,10 +29,7 @@ def parse_box(text: str) -> Box:
 
 
 def pixel_box(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
-    """Round a box to whole pixels the way Pillow does and clip it to a photo of this size.
-
-    A SolarError if the box is not finite, is empty, or lies outside the photo.
-    """
+    """Round a box to whole pixels as Pillow does, inside a photo; a SolarError if none is left."""
     if len(box) != 4 or not all(map(math.isfinite, box)):
         raise SolarError(f"Box {_written(box)} is not four finite numbers x1,y1,x2,y2.")
     # Halves go to the even neighbour, as in the crop of the published code.
@@ -50,9 +47,8 @@ def pixel_box(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
 def crop(image: Image.Image, box: Box) -> Image.Image:
     """Cut a box out of a photo; a SolarError as for ``pixel_box``.
 
-    For a box inside the photo this is the published crop, bit for bit. Beyond the border the
-    published code pads with black, which would be described as part of the object; here the box
-    is clipped.
+    Inside the photo this is the published crop, bit for bit. Beyond the border the published code
+    pads with black, which would be described as part of the object; here the box is clipped.
     """
     return image.crop(pixel_box(box, *image.size))
 

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images.boxes import Box, crop, pixel_box
+from solar.images.boxes import Box, crop
 from solar.images.exif import orientation_of, stored_box, turned, upright_size
 from solar.images.raw import FORMAT as RAW
 from solar.images.readable import ImageError, Source, eight_bits, name_of, opened, path_name
-from solar.images.resize import REDUCING_GAP, Square, query_size, thumbnail, thumbnail_size
+from solar.images.resize import REDUCING_GAP, Square, query_size, reduced, thumbnail
 
 MAX_PIXELS = 178_956_970
 """Largest photo decoded by default: half a gigabyte of RGB, and where Pillow itself refuses."""
@@ -54,20 +54,17 @@ class DecodedImage:
 def read_image(
     source: Source, *, orient: bool = True, max_pixels: int | None = None
 ) -> Image.Image:
-    """Read a whole photo.
+    """Read a whole photo as RGB; ``source`` itself if it is an upright RGB image already.
 
     JPEG, PNG, WebP, TIFF, GIF (first frame), HEIC, AVIF and others that Pillow decodes; of a
     camera's RAW file the JPEG preview in it. Alpha is dropped, not blended, as in the published
     code.
 
     Args:
-        source: See `Source`. An image is not changed.
+        source: See `Source`.
         orient: Turn the photo upright by its EXIF orientation. The published code does not. (TIFF
             and HEIC are upright either way, because their decoders turn them.)
         max_pixels: Refuse larger photos before their pixels are decoded; default: MAX_PIXELS.
-
-    Returns:
-        An RGB image; ``source`` itself if it is an upright RGB image already.
 
     Raises:
         ImageError: There is no such file, it is no photo, is damaged or cut short,
@@ -148,12 +145,7 @@ def check_visible(
     scales: Iterable[float] = (),
     least: int = 1,
 ) -> None:
-    """Refuse a photo that is too small, after box and thumbnail, to be described.
-
-    Raises:
-        ImageError: The shorter side has fewer than ``LEAST_SIDE`` pixels, or fewer than ``least``,
-            which the network needs, at one of the ``scales``.
-    """
+    """Refuse a photo that is too small, after box and thumbnail, to be described at all scales."""
     side = min(width, height)
     if side < LEAST_SIDE or int(side * min(scales, default=1)) < least:
         raise ImageError(
@@ -162,18 +154,13 @@ def check_visible(
         )
 
 
-# Modes that are not exact
-
-
 def _load_scaled(
     image: Image.Image, source: Source, size: int, box: Box | None, orient: bool, gap: float
 ) -> DecodedImage | None:
     """Decode at 1/2, 1/4 or 1/8 and finish with Lanczos; None where that would lose detail."""
     orientation = orientation_of(image) if orient else 1
     width, height = upright_size(image, orientation)
-    x1, y1, x2, y2 = (0, 0, width, height) if box is None else pixel_box(box, width, height)
-    limit = size if box is None else query_size((width, height), (x2 - x1, y2 - y1), size)
-    target = thumbnail_size(x2 - x1, y2 - y1, limit)
+    (x1, y1, x2, y2), target = reduced((width, height), size, box)
     spare = min((x2 - x1) / target[0], (y2 - y1) / target[1]) / gap
     factor = next((f for f in (8, 4, 2) if f <= spare), None)
     if factor is None:
@@ -189,9 +176,6 @@ def _load_scaled(
         reducing_gap=REDUCING_GAP,
     )
     return DecodedImage(np.array(turned(small, orientation)), width, height)
-
-
-# Pixels
 
 
 def _decoded(image: Image.Image, source: Source, orient: bool) -> Image.Image:

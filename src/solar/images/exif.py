@@ -39,9 +39,6 @@ _TURNS = {
 _PNG_METADATA = {b"IHDR", b"eXIf", b"iTXt", b"tEXt", b"zTXt", b"IEND"}
 
 
-# Orientation
-
-
 def orientation_of(image: Image.Image) -> int:
     """The orientation to be applied, 1 to 8."""
     if image.format == "TIFF":  # Pillow turns it on loading, and tells the turned size before
@@ -81,24 +78,15 @@ def stored_box(
     box: tuple[N, N, N, N], orientation: int, stored: tuple[int, int]
 ) -> tuple[N, N, N, N]:
     """Take a box of the upright photo to the pixels as they are stored."""
-    x1, y1, x2, y2 = box
-    width, height = stored
-    if orientation >= 5:
-        x1, y1, x2, y2 = y1, x1, y2, x2
-    if orientation in (2, 3, 7, 8):
-        x1, x2 = width - x2, width - x1
-    if orientation in (3, 4, 6, 7):
-        y1, y2 = height - y2, height - y1
+    corners = stored_points(np.reshape(box, (2, 2)), orientation, stored)
+    (x1, x2), (y1, y2) = np.sort(corners, axis=0).T.tolist()
     return x1, y1, x2, y2
 
 
 def stored_points(
     points: NDArray[np.floating[Any]], orientation: int, stored: tuple[int, int]
 ) -> NDArray[np.floating[Any]]:
-    """Take points (n, 2) of the upright photo to the pixels as they are stored.
-
-    The corner of a photo is (0, 0), and `stored` its width and height there.
-    """
+    """Take points (n, 2) of the upright photo to the pixels as they are stored: `stored_box`."""
     x, y = points.T if orientation < 5 else points.T[::-1]
     width, height = stored
     if orientation in (2, 3, 7, 8):
@@ -109,10 +97,7 @@ def stored_points(
 
 
 def _png_exif(image: Image.Image) -> Image.Exif:
-    """Read the EXIF of a PNG, which may follow the pixels, from a copy without the pixels.
-
-    Pillow would decode the whole picture to get there.
-    """
+    """Read the EXIF of a PNG without its pixels, all of which Pillow would decode."""
     stream = getattr(image, "fp", None)
     if stream is None or stream.closed or "exif" in image.info:
         return Image.Image.getexif(image)
@@ -128,9 +113,6 @@ def _png_exif(image: Image.Image) -> Image.Exif:
     stream.seek(position)
     with Image.open(io.BytesIO(metadata)) as pixelless:
         return Image.Image.getexif(pixelless)
-
-
-# Time, place and camera
 
 
 class ExifFacts(NamedTuple):

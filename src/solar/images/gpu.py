@@ -20,10 +20,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from solar.images.boxes import Box, pixel_box
+from solar.images.boxes import Box
 from solar.images.exif import orientation_of
 from solar.images.readable import opened
-from solar.images.resize import REDUCING_GAP, query_size, thumbnail_size
+from solar.images.resize import REDUCING_GAP, reduced
 
 LEAST_SIDE_ON_DEVICE = 32
 """Pixels; sending a smaller photo to the GPU takes longer than decoding it."""
@@ -94,13 +94,7 @@ def plan_reduction(
                 return None
     stored = header.width, header.height
     upright = stored if orientation < 5 else stored[::-1]
-    limit: float = size
-    left, top, right, bottom = 0, 0, *upright
-    if box is not None:
-        left, top, right, bottom = pixel_box(box, *upright)
-        limit = query_size(upright, (right - left, bottom - top), size)
-    target = thumbnail_size(right - left, bottom - top, limit)
-    return Reduction(stored, orientation, (left, top, right, bottom), target, header.end)
+    return Reduction(stored, orientation, *reduced(upright, size, box), header.end)
 
 
 def _turned(photos: Tensor, orientation: int) -> Tensor:
@@ -108,9 +102,6 @@ def _turned(photos: Tensor, orientation: int) -> Tensor:
         photos = photos.transpose(2, 3)
     mirrored = [axis for axis, turns in _MIRRORED.items() if orientation in turns]
     return photos.flip(mirrored) if mirrored else photos
-
-
-# Which files
 
 
 class JpegHeader(NamedTuple):
@@ -167,9 +158,6 @@ def _header(frame: bytes, metadata: bool, end: int) -> JpegHeader | None:
     return JpegHeader(width, height, metadata, end)
 
 
-# Shrinking
-
-
 def shrink(photos: Tensor, width: int, height: int) -> Tensor:
     """Resize photos as `Image.resize((width, height), LANCZOS, reducing_gap=2.0)` does.
 
@@ -197,23 +185,16 @@ def reduce(photos: Tensor, factor_x: int, factor_y: int) -> Tensor:
     down, across = _extents(height, factor_y), _extents(width, factor_x)
     areas = torch.outer(down.to(photos.device), across.to(photos.device))
     scale = 2**24 // areas  # Pillow multiplies by a reciprocal that is rounded down
-    planes = photos.reshape(-1, 1, height, width)
-    means = [
-        (_block_sums(some, factor_x, factor_y) + areas // 2) * scale >> 24
-        for some in torch.split(planes, max(1, _WORK_BYTES // (4 * height * width)))
-    ]
+    planes, block, means = photos.reshape(-1, 1, height, width), (factor_y, factor_x), []
+    for some in torch.split(planes, max(1, _WORK_BYTES // (4 * height * width))):
+        # In float32 sums are exact up to 65,000 pixels per block.
+        sums = F.avg_pool2d(some.float(), block, block, ceil_mode=True, divisor_override=1)
+        means.append((sums.long() + areas // 2) * scale >> 24)
     return torch.cat(means).to(torch.uint8).reshape(*outer, *areas.shape)
 
 
 def _extents(size: int, factor: int) -> Tensor:
     return (size - torch.arange(0, size, factor)).clamp(max=factor)
-
-
-def _block_sums(planes: Tensor, factor_x: int, factor_y: int) -> Tensor:
-    """(n, 1, h, w) bytes to whole numbers; float32 is exact up to 65,000 pixels per block."""
-    block = factor_y, factor_x
-    sums = F.avg_pool2d(planes.float(), block, block, ceil_mode=True, divisor_override=1)
-    return sums.long()
 
 
 def _resize_columns(photos: Tensor, length: float, height: int) -> Tensor:
@@ -240,11 +221,7 @@ def _resize_rows(photos: Tensor, length: float, width: int) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _windows(size: int, length: float, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Input pixels and weights for groups of neighbouring output pixels.
-
-    Returns:
-        Columns (blocks · window), and weights (blocks, window, together).
-    """
+    """Input columns (blocks · window) and weights (blocks, window, together) of output pixels."""
     first, taps = _taps(size, length, width)
     starts = first[::_TOGETHER]
     ends = np.append(first[_TOGETHER - 1 :: _TOGETHER], first[-1])[: len(starts)] + taps.shape[1]

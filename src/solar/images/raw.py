@@ -19,14 +19,28 @@ FORMAT = "RAW"
 # TIFF, and its variants in ORF (three) and RW2.
 _MAGIC = (b"II*\0", b"MM\0*", b"IIRO", b"IIRS", b"MMOR", b"IIU\0")
 _FUJI = b"FUJIFILMCCD-RAW"
+_STARTS = (_FUJI, *_MAGIC[2:])  # that no other files have
 _LEAST = 512  # pixels of the longer side: anything smaller is a thumbnail
 _DIRECTORIES, _SEGMENTS = 32, 100  # at most, in a container and before the pixels of a JPEG
 
 _COMPRESSION, _OFFSETS, _COUNTS, _SUB_IFDS = 259, 273, 279, 330
 _JPEG_START, _JPEG_LENGTH, _PANASONIC = 513, 514, 46
+_SUBFILE_TYPE, _DNG_VERSION = 254, 50706
 _JPEG = (6, 7)  # values of _COMPRESSION
 _FRAMES = (0xC0, 0xC1, 0xC2)  # of 8 bits in Huffman codes; sensor data is lossless, 0xC3
 _END_OF_TABLES = (0xD9, 0xDA)
+
+
+def starts_raw(head: bytes) -> bool:
+    """Whether a file starts like CR2, CR3, RAF, ORF or RW2."""
+    canon = head[:4] in _MAGIC[:2] and head[8:10] == b"CR"
+    return canon or head[4:12] == b"ftypcrx " or head.startswith(_STARTS)
+
+
+def is_raw_tiff(image: Image.Image | None) -> bool:
+    """Whether an image is a RAW file (DNG, NEF, ARW), of which Pillow would read the thumbnail."""
+    tags = getattr(image, "tag_v2", {})
+    return _DNG_VERSION in tags or (tags.get(_SUBFILE_TYPE) == 1 and _SUB_IFDS in tags)
 
 
 def preview(stream: BinaryIO) -> Image.Image | None:
@@ -88,7 +102,6 @@ def _numbers(value: Any) -> list[int]:
 
 
 def _places(directory: ImageFileDirectory_v2) -> Iterator[tuple[int, int]]:
-    """Where JPEG files may be: their offsets and lengths."""
     starts, lengths = _numbers(directory.get(_JPEG_START)), _numbers(directory.get(_JPEG_LENGTH))
     if directory.get(_COMPRESSION) in _JPEG and not starts:
         starts, lengths = _numbers(directory.get(_OFFSETS)), _numbers(directory.get(_COUNTS))

@@ -21,7 +21,7 @@ from PIL import Image, UnidentifiedImageError, _imaging
 
 from solar.errors import PASSING, PassingError, SolarError, printable
 from solar.images import raw
-from solar.images.scan import VIDEO_SUFFIXES
+from solar.images.scan import VIDEO_SUFFIXES, kind_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,22 +45,27 @@ Source = Union[str, os.PathLike[str], bytes, BinaryFile, Image.Image, NDArray[np
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters: C:/ is a drive
 _BYTES = bytes | bytearray | memoryview
-# Fujifilm, Olympus (three) and Panasonic.
-_RAW_STARTS = (b"FUJIFILMCCD-RAW", b"IIRO", b"IIRS", b"MMOR", b"IIU\0")
 _HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
-_PILLOW_FORMATS = (
-    *("JPEG", "MPO", "PNG", "WEBP", "TIFF", "GIF", "BMP", "PPM", "JPEG2000", "AVIF", "HEIF"),
-)
-_SUBFILE_TYPE, _SUB_IFDS, _DNG_VERSION = 254, 330, 50706
+_PILLOW_FORMATS = [
+    "JPEG",
+    "MPO",
+    "PNG",
+    "WEBP",
+    "TIFF",
+    "GIF",
+    "BMP",
+    "PPM",
+    "JPEG2000",
+    "AVIF",
+    "HEIF",
+]
 _pillow_limit = threading.Lock()
 
 
 def _hush() -> None:
-    """Silence Pillow, pillow-heif and libtiff, for the whole process and for good.
+    """Silence Pillow, pillow-heif and libtiff for good, except what was enabled explicitly.
 
-    Not for each photo: `warnings.catch_warnings` belongs to all threads, and several decode at
-    once. Warnings that were enabled explicitly (`python -W always`, a handler for the logger
-    `PIL`) are still shown.
+    Not for each photo: `catch_warnings` belongs to all threads, and several decode at once.
     """
     for category in (UserWarning, Image.DecompressionBombWarning):
         warnings.filterwarnings("ignore", "", category, r"(PIL|pillow_heif)\b", append=True)
@@ -145,9 +150,6 @@ def path_name(source: object) -> str | None:
     return printable(os.fsdecode(path))
 
 
-# Files
-
-
 def _stream(source: Any) -> BinaryIO:
     if isinstance(source, _BYTES):
         return io.BytesIO(source)
@@ -193,11 +195,7 @@ def _regular_file(path: Path, name: str) -> BinaryIO:
     if stat.S_ISDIR(mode):
         raise ImageError(f"{name} is a folder: name a photo in it.")
     if not stat.S_ISREG(mode):
-        kind = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-        raise ImageError(
-            f"{name} is {kind.get(stat.S_IFMT(mode), 'a device')}, not a file: "
-            "copy the photo into a file first."
-        )
+        raise ImageError(f"{name} is {kind_of(mode)}, not a file: copy the photo into one first.")
     if path.suffix.lower() in VIDEO_SUFFIXES:
         raise ImageError(f"{name} is a video: give a photo, or one of its frames as JPEG.")
     return path.open("rb")
@@ -208,7 +206,7 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
     head = stream.read(1024)
     if not head:
         raise ImageError(f"{name} is empty: get a complete copy of it.")
-    is_raw = _is_raw_start(head)
+    is_raw = raw.starts_raw(head)
     image = None if is_raw else _pillow_open(stream)
     if image is None and head[4:8] == b"ftyp" and head[8:12] in _HEIF_BRANDS:
         try:
@@ -216,7 +214,7 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
         except ImportError as error:
             raise ImageError(f"{name} is HEIC: pip install pillow-heif to read it.") from error
         image = _pillow_open(stream)
-    is_raw = is_raw or _is_raw_tiff(image)
+    is_raw = is_raw or raw.is_raw_tiff(image)
     if is_raw or image is None:
         image = raw.preview(stream)  # of some RAW files only their previews tell what they are
         if image is None and is_raw:
@@ -252,14 +250,8 @@ def _pillow_open(stream: BinaryIO) -> Image.Image | None:
 
 
 def _formats() -> list[str]:
-    """The formats of photos that Pillow can read here.
-
-    Its forty others, some unmaintained and one an interpreter (Ghostscript), are not tried.
-    """
+    """The formats of photos that Pillow can read here; its forty others are not tried."""
     return [name for name in _PILLOW_FORMATS if name in Image.OPEN]
-
-
-# Pixels in memory
 
 
 def eight_bits(samples: NDArray[np.generic]) -> NDArray[np.uint8]:
@@ -306,15 +298,3 @@ def _tensor_pixels(tensor: "Tensor") -> NDArray[np.uint8]:
         pixels = (pixels.float() * 255).round().byte()
     array: NDArray[np.uint8] = pixels.movedim(0, -1).numpy() if first else pixels.numpy()
     return np.ascontiguousarray(array)
-
-
-def _is_raw_start(head: bytes) -> bool:
-    """Whether a file starts like CR2, CR3, RAF, ORF or RW2."""
-    canon = head[:4] in (b"II*\0", b"MM\0*") and head[8:10] == b"CR"
-    return canon or head[4:12] == b"ftypcrx " or head.startswith(_RAW_STARTS)
-
-
-def _is_raw_tiff(image: Image.Image | None) -> bool:
-    """Whether an image is a RAW file (DNG, NEF, ARW), of which Pillow would read the thumbnail."""
-    tags = getattr(image, "tag_v2", {})
-    return _DNG_VERSION in tags or (tags.get(_SUBFILE_TYPE) == 1 and _SUB_IFDS in tags)

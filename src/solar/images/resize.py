@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from solar.errors import SolarError
+from solar.images.boxes import Box, pixel_box
 
 REDUCING_GAP = 2.0
 """Pillow shrinks by whole factors first and leaves at least this factor to Lanczos."""
@@ -14,16 +15,12 @@ REDUCING_GAP = 2.0
 
 @dataclass(frozen=True)
 class Square:
-    """How a photo becomes a square, for models that were trained on squares alone.
+    """How a photo becomes a square, for models that were trained on squares alone."""
 
-    Attributes:
-        shorter: The photo's shorter side before the middle is cut out, as a multiple of the
-            square's, at least 1; None squeezes the photo into the square instead.
-        resample: Pillow's filter: 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic.
-    """
-
+    # The shorter side before the middle is cut out, as a multiple of the square's, at least 1;
+    # None squeezes the photo into the square instead.
     shorter: float | None = None
-    resample: int = 3
+    resample: int = 3  # Pillow's filter: 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic
 
     def cut(self, image: Image.Image, size: int) -> Image.Image:
         """A photo as ``size`` × ``size`` pixels: enlarged where it is smaller."""
@@ -39,11 +36,10 @@ class Square:
 
 
 def thumbnail(image: Image.Image, size: float) -> Image.Image:
-    """Shrink a photo until its longer side is at most ``size``; never enlarge it.
+    """Shrink a photo until its longer side is at most ``size``; a small one is returned itself.
 
-    Equal, bit for bit, to the published ``image.thumbnail((size, size), LANCZOS)``, but the image
-    is not changed, and returned itself if it is small enough. A fraction of a pixel is rounded
-    down; a SolarError if ``size`` is below one pixel or not finite.
+    Equal, bit for bit, to the published ``image.thumbnail((size, size), LANCZOS)``. A SolarError if
+    ``size`` is below one pixel or not finite.
     """
     target = thumbnail_size(*image.size, size)
     if target == image.size:
@@ -52,11 +48,7 @@ def thumbnail(image: Image.Image, size: float) -> Image.Image:
 
 
 def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
-    """Width and height of what ``thumbnail`` will give, each at least 1; errors are the same.
-
-    The shorter side takes whichever neighbouring whole number keeps the aspect best, so swapping
-    width and height does not always swap the result.
-    """
+    """Width and height of what ``thumbnail`` will give, each at least 1; errors are the same."""
     if not math.isfinite(size) or size < 1:
         raise SolarError(
             f"A photo or box cannot be shrunk to {size:g} pixels: "
@@ -69,6 +61,17 @@ def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
     if aspect <= 1:
         return _better(limit * aspect, lambda n: abs(aspect - n / limit)), limit
     return limit, _better(limit / aspect, lambda n: abs(aspect - limit / n) if n else 0.0)
+
+
+def reduced(
+    upright: tuple[int, int], size: float, box: Box | None
+) -> tuple[tuple[int, int, int, int], tuple[int, int]]:
+    """The box of a photo in whole pixels, all of it by default, and the size it is shrunk to."""
+    if box is None:
+        return (0, 0, *upright), thumbnail_size(*upright, size)
+    left, top, right, bottom = pixel_box(box, *upright)
+    cut = right - left, bottom - top
+    return (left, top, right, bottom), thumbnail_size(*cut, query_size(upright, cut, size))
 
 
 def query_size(full: tuple[int, int], crop: tuple[int, int], size: float) -> float:

@@ -213,10 +213,7 @@ def read_place(place: Place, name: str) -> Path | bytes:
 
 
 def named_photos(root: str | Path) -> Finder:
-    """A function to get photos by their paths in a folder, a list or a tar shard.
-
-    A SolarError if there is no such folder or file.
-    """
+    """Gets photos by their paths in a folder, a list or a shard; a SolarError if there is none."""
     if Path(root).is_dir():  # which is not searched: it may hold millions
 
         def in_folder(name: str) -> Path | None:

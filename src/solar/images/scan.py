@@ -37,13 +37,6 @@ Place: TypeAlias = Path | tuple[Path, int, int]
 
 _SUFFIXES = SUFFIXES | RAW_SUFFIXES | VIDEO_SUFFIXES
 _NOT_TEXT = "its name is not UTF-8: rename it"
-_KINDS = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISDIR, "a folder"),
-)
 
 
 class Found(NamedTuple):
@@ -83,8 +76,7 @@ class Scan:
 def scan(path: Path, *, follow: bool = True, besides: frozenset[str] = frozenset()) -> Scan:
     """Scan a folder, a `.txt` list (one path per line, relative to it), a `.tar` shard or a photo.
 
-    The options are those of `scan_folder`. A SolarError if the path does not exist or cannot be
-    read.
+    The options are those of `scan_folder`. A SolarError if there is no such file.
     """
     with reading(path):
         if path.is_dir():
@@ -105,13 +97,10 @@ def scan(path: Path, *, follow: bool = True, besides: frozenset[str] = frozenset
 def scan_folder(
     folder: Path, *, follow: bool = True, besides: frozenset[str] = frozenset()
 ) -> Scan:
-    """Search a folder in depth; hidden files and folders are left out.
+    """Search a folder in depth, without hidden files, and without the folders `besides` below.
 
-    Args:
-        folder: Where to look.
-        follow: Follow links to folders. Every folder is entered once, by its own path if it has one
-            below `folder`, so that links in a circle end.
-        besides: Absolute paths of folders below that are not entered.
+    Links to folders are followed at the end, and every folder is entered once: by its own path if
+    it has one below `folder`.
     """
     result, entered, real = Scan(), set[tuple[int, int]](), folder.resolve()
     waiting, links = [""], list[str]()
@@ -189,8 +178,13 @@ def _look(file: "os.DirEntry[str] | Path") -> os.stat_result | str:
         return f"it cannot be read: {error.strerror or error}"
     if stat.S_ISREG(facts.st_mode):
         return facts
-    kind = next((kind for test, kind in _KINDS if test(facts.st_mode)), "no file")
-    return f"it is {kind}, not a photo"
+    return f"it is {kind_of(facts.st_mode)}, not a photo"
+
+
+def kind_of(mode: int) -> str:
+    """What a path with this mode is, if it is no regular file."""
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def _named_badly(name: str, suffix: str) -> str | None:

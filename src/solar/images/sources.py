@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from solar.errors import PASSING, PassingError, SolarError
-from solar.files import file_digest
 from solar.images.exif import ExifFacts
 from solar.images.roots import Root, Roots, expanded, is_folder, read_place
 from solar.images.scan import Found, Place, Scan, look, scan
@@ -106,32 +105,23 @@ class Photos:
 
     def stamp(self, number: int) -> Stamp:
         """Size, time and digest of photo `number` now; a SolarError if it cannot be read."""
-        place = self.places[number]
-        if not isinstance(place, Path):
-            return self._in_shard(number, place)[1]
-        with self._reading(number, place):
-            now = _regular(place)
-            return Stamp(now.st_size, now.st_mtime_ns, file_digest(place))
+        return self.content(number)[1]
 
     def content(self, number: int) -> tuple["PhotoFile", Stamp]:
         """Photo `number`, opened and read once, and its stamp; a SolarError if it cannot be."""
         place = self.places[number]
-        if not isinstance(place, Path):
-            data, stamp = self._in_shard(number, place)
-            return PhotoFile(data, None), stamp
-        with self._reading(number, place):
-            now = _regular(place)
-            if now.st_size > LARGEST_FILE:
-                raise SolarError(f"{place} has more than 2 GiB: make the photo smaller.")
-            data = place.read_bytes()
-        stamp = Stamp(now.st_size, now.st_mtime_ns, hashlib.sha256(data).hexdigest())
-        return PhotoFile(data, place), stamp
-
-    def _in_shard(self, number: int, place: tuple[Path, int, int]) -> tuple[bytes, Stamp]:
-        data = self.read(number)
-        assert isinstance(data, bytes)
-        modified = place[0].stat().st_mtime_ns
-        return data, Stamp(len(data), modified, hashlib.sha256(data).hexdigest())
+        if isinstance(place, Path):
+            with self._reading(number, place):
+                now = _regular(place)
+                if now.st_size > LARGEST_FILE:
+                    raise SolarError(f"{place} has more than 2 GiB: make the photo smaller.")
+                data, modified = place.read_bytes(), now.st_mtime_ns
+        else:
+            inside = self.read(number)
+            assert isinstance(inside, bytes)
+            data, modified = inside, place[0].stat().st_mtime_ns
+        stamp = Stamp(len(data), modified, hashlib.sha256(data).hexdigest())
+        return PhotoFile(data, place if isinstance(place, Path) else None), stamp
 
     @contextmanager
     def _reading(self, number: int, place: Path) -> Iterator[None]:
@@ -153,24 +143,18 @@ class Photos:
             return None
 
 
-def find_photos(source: str | Path | Sequence[str | Path], *, follow: bool = True) -> Photos:
-    """Find photos, in the same order every time.
+def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
+    """Find photos, in the same order every time; a SolarError if there are none.
 
-    Args:
-        source: A folder (searched in depth, hidden files left out, sorted by name); a `.txt` list
-            (one path per line, relative to its folder); a `.tar` shard (its members' names); one
-            photo; or several of these, one after the other: names that two of them share begin with
-            the folder's.
-        follow: Follow links to folders.
-
-    Raises:
-        SolarError: There is no such thing, or it holds no photo.
+    The source is a folder (searched in depth, hidden files left out, sorted by name); a `.txt` list
+    (one path per line, relative to its folder); a `.tar` shard (its members' names); one photo; or
+    several of these, one after the other: names that two of them share begin with the folder's.
     """
     parts = [source] if isinstance(source, str | Path) else list(source)
     places = [expanded(part) for part in parts]
-    found = [(root_at(place), scan(place, follow=follow)) for place in places]
+    found = [(root_at(place), scan(place)) for place in places]
     below = [one.below for _, scanned in found for one in scanned.found]
-    return collect(parts, follow=follow) if len(set(below)) < len(below) else gather(found, parts)
+    return collect(parts) if len(set(below)) < len(below) else gather(found, parts)
 
 
 def root_at(place: Path) -> Root:
@@ -185,9 +169,8 @@ def collect(
 ) -> Photos:
     """The photos of sources, by their names in a collection with several roots.
 
-    Photos below one of the `known` roots are named by it; other sources become new roots. The
-    result has all roots, old and new. `follow` follows links to folders. A SolarError as for
-    `find_photos`.
+    Photos below one of the `known` roots are named by it; other sources become new roots, which the
+    result has beside the old ones. A SolarError as for `find_photos`.
     """
     roots = known or Roots()
     named = bool(roots) or len(sources) > 1
@@ -224,10 +207,7 @@ def collect(
 
 
 def scan_roots(roots: Roots, names: Iterable[str] = (), *, follow: bool = True) -> Photos:
-    """Everything below the roots of a collection, which may be nothing.
-
-    Below roots that do not belong to the collection whole, only its photos, `names`, are found.
-    """
+    """Everything below whole roots, which may be nothing, and of the others the photos `names`."""
     others = frozenset(root.path for root in roots.roots)
     single: dict[Root, Scan] = {root: Scan() for root in roots.roots if not root.whole}
     for name in names if single else ():

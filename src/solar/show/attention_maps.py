@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
@@ -41,21 +40,13 @@ _FINE = 4  # stars are drawn larger and reduced, which smooths them
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """Attention maps of locations of a photo. A notebook shows them as a picture.
+    """Attention maps of locations of a photo. A notebook shows them as a picture."""
 
-    Attributes:
-        photo: Upright.
-        at: The locations, in pixels of the photo.
-        layer: Number of the layer.
-        maps: (n, h, w) over the cells of the layer; each map sums to one.
-        extent: Width and height of the photo in cells; the last may be cut.
-    """
-
-    photo: Image.Image
-    at: tuple[Location, ...]
+    photo: Image.Image  # upright
+    at: tuple[Location, ...]  # in pixels of the photo
     layer: int
-    maps: Floats
-    extent: tuple[float, float]
+    maps: Floats  # (n, h, w) over the cells of the layer; each map sums to one
+    extent: tuple[float, float]  # width and height of the photo in cells; the last may be cut
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -78,14 +69,9 @@ class AttentionMaps:
         star: bool = True,
         size: tuple[int, int] | None = None,
     ) -> Image.Image:
-        """The map of location `number` over the photo, the location marked with a star.
+        """The map of location `number` over the photo, by default of its size, with a star.
 
-        Args:
-            number: Index of the location.
-            opacity: Of the map, 0 to 1.
-            colours: One of `solar.show.colours.COLOURS`.
-            star: Whether to mark the location.
-            size: Width and height. Default: those of the photo.
+        The opacity is 0 to 1, and the colours are some of `solar.show.colours.COLOURS`.
         """
         photo = _sized(self.photo, size or self.photo.size)
         coloured = colour(self._enlarge(self.maps[number], photo.size), colours)
@@ -101,10 +87,8 @@ class AttentionMaps:
         """The photo with its locations, and the map of each: `draw_figure` of this photo alone."""
         return draw_figure([[self]], opacity=opacity, colours=colours, cell=cell)
 
-    def _repr_png_(self) -> bytes:
-        encoded = io.BytesIO()
-        self.figure().save(encoded, "PNG")
-        return encoded.getvalue()
+    def _repr_png_(self) -> bytes | None:
+        return self.figure()._repr_png_()
 
 
 def attention(
@@ -167,14 +151,9 @@ def draw_photos(
 ) -> Image.Image:
     """Draw the paper's figure: photos, four locations in each, and their attention maps.
 
-    Args:
-        model: A network with attention.
-        images: Photos, one below the other.
-        at: Locations in pixels of every photo. Default: four by `AttentionSource.notable`.
-        layer: Default: all that have attention.
-        size: As for `attention`.
-        picture_scale: As for `attention`.
-        **style: For `draw_figure`.
+    Locations are `at` pixels of every photo, by default those of `AttentionSource.notable`; all
+    layers that have attention are drawn by default. Options are those of `attention`; `style` is
+    for `draw_figure`.
     """
     blocks = []
     for image in images:
@@ -199,11 +178,7 @@ def _locations(at: Location | Sequence[Location]) -> list[Location]:
 
 
 def read_patch(source: Source, *, number: int = 0, box: Box | None = None) -> Image.Image:
-    """Read a grey patch, resized to 32 × 32; a SolarError if there is no such patch.
-
-    The source is a square patch, patch `number` (from 0) of a vertical strip as in HPatches, or
-    a box of a photo.
-    """
+    """Read a square patch, one of a strip (from 0) or a box of a photo, grey and 32 × 32."""
     picture = read_image(source)
     name = "The picture" if isinstance(source, bytes | Image.Image) else str(source)
     if box is not None:
@@ -229,10 +204,7 @@ def draw_patches(
     cell: int = 130,
     **options: Any,
 ) -> Image.Image:
-    """Draw attention maps of patches from `read_patch`, two patches side by side.
-
-    In the paper these are a patch and its correspondence. Options are those of `draw_photos`.
-    """
+    """Draw attention maps of patches from `read_patch`, two side by side; see `draw_photos`."""
     check_locations(at, (SIDE, SIDE))
     return draw_photos(model, patches, at, cell=cell, across=2, **options)
 
@@ -247,12 +219,8 @@ def draw_figure(
 ) -> Image.Image:
     """Draw photos with their locations marked, and beside each the maps, as in the paper's Fig. 3.
 
-    Args:
-        blocks: The maps of each photo: one per layer, of the same locations.
-        opacity: Of the maps, 0 to 1.
-        colours: One of `solar.show.colours.COLOURS`.
-        cell: Width of a map in pixels.
-        across: How many photos are side by side.
+    `blocks` are the maps of each photo, one per layer, of the same locations. Maps are `cell`
+    pixels wide, and `across` photos side by side.
     """
     gap = max(4, cell // 20)
     pictures = [_block(layers, opacity, colours, cell) for layers in blocks]
@@ -273,10 +241,7 @@ def draw_figure(
 def draw_star(
     picture: Image.Image, at: Location, fill: Colour, letter: str = "", radius: float | None = None
 ) -> None:
-    """Draw a star with a white and a dark edge, visible on any ground, and a letter beside it.
-
-    The default radius is a fortieth of the picture's longer side.
-    """
+    """Draw a star that is visible on any ground, and a letter beside it."""
     radius = radius or max(5.0, max(picture.size) / 40)
     side = round(2 * radius) + 1
     for edge, paint in ((1.0, INK), (0.88, PAPER), (0.7, fill)):

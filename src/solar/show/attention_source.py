@@ -86,15 +86,9 @@ class AttentionSource:
     ) -> AttentionSource:
         """Run a network over a photo once; a SolarError if it has no attention.
 
-        Args:
-            model: A retrieval network; or a patch network, and as image a patch, which is made
-                grey and 32 × 32.
-            image: The photo.
-            size: The shorter side is resized to this, as published: small photos are enlarged for
-                finer maps. The longer side of a panorama is at most four times this.
-            picture_scale: As for `solar.attention`.
-            orient: Obey the EXIF orientation.
-            half: Keep float16, half the memory, which is enough for pictures.
+        The options are those of `solar.attention`; `half` keeps float16, which is enough for
+        pictures. Small photos are enlarged for finer maps; the longer side of a panorama is at most
+        four times the `size`. For a patch network, the photo is a patch, made grey and 32 × 32.
         """
         from solar.models.inference import inference
 
@@ -128,11 +122,7 @@ class AttentionSource:
         return self.layers[number]
 
     def rows(self, at: Sequence[Location], layer: int | None = None) -> Floats:
-        """Attention maps of locations, (n, h, w) over the cells of the layer; each sums to one.
-
-        The default is the last layer. A SolarError if a location is not in the photo, or the
-        layer has no attention.
-        """
+        """Attention maps of locations, (n, h, w), by default of the last layer; each sums to 1."""
         attention = self.layer(layer)
         check_locations(at, (self.width, self.height))
         return attention.rows([attention.place(one) for one in at])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,11 @@ from PIL import Image
 from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Source, load
+from solar.index import PhotoIndex
 from solar.local.cache import own_folder
 from solar.records import Records
 from solar.show.colours import PAPER
 from solar.show.tsne import tsne
-
-if TYPE_CHECKING:
-    from solar.index import PhotoIndex
 
 Method: TypeAlias = Literal["tsne", "pca"]
 
@@ -66,16 +64,9 @@ def choose_method(count: int) -> tuple[Method, str]:
 def arrange(
     pieces: Callable[[], Iterable[Vectors]], count: int, method: Method, *, seed: int = 0
 ) -> Vectors:
-    """Arrange vectors in the plane, reproducibly for a seed.
+    """Arrange `count` vectors, (n, dim) in pieces, in the plane, reproducibly for a seed.
 
-    Args:
-        pieces: Returns the vectors (n, dim) in pieces, each time it is called.
-        count: How many vectors there are.
-        method: See `choose_method`.
-        seed: Of the sample and of t-SNE.
-
-    Returns:
-        Points (n, 2) in 0..1: the longer side fills the range, the shorter one is centred.
+    Returns points (n, 2) in 0..1: the longer side fills the range, the shorter one is centred.
     """
     chance = np.random.default_rng(seed)
     chosen = np.sort(chance.permutation(count)[:LANDMARKS])
@@ -127,11 +118,7 @@ def map_index(index: PhotoIndex, *, seed: int = 0) -> CollectionMap:
 def draw_map(
     found: CollectionMap, find: Callable[[str], Source | None], *, side: int = 2000
 ) -> tuple[Image.Image, int]:
-    """Draw a map with thumbnails on a grid, `side` pixels wide and at most as high.
-
-    `find` gives the photo of a path; a missing one becomes a grey square. Returns the cropped
-    picture and how many photos it shows: all if there is room, otherwise a few of every region.
-    """
+    """The picture of a map, with thumbnails on a grid, and how many photos there was room for."""
     columns = min(max(ceil(sqrt(2.5 * len(found.paths))), 1), _MOST)
     places = grid_places(found.points, columns)
     taken = np.array(list(places.values()) or [(0, 0)])
@@ -147,11 +134,7 @@ def draw_map(
 
 
 def grid_places(points: Vectors, columns: int) -> dict[int, tuple[int, int]]:
-    """Give each point, x and y in 0..1, a row and column of its own close to it.
-
-    All points get a cell if there are twice as many cells; otherwise those that find a free cell
-    nearby. The keys are the indices of the points.
-    """
+    """A row and column close to each point, x and y in 0..1; of all, if there is room."""
     scaled = np.asarray(points, np.float64) * columns
     cells = np.minimum(scaled.astype(int), columns - 1)
     away = np.abs(scaled - cells - 0.5).max(axis=1)

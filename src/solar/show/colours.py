@@ -60,11 +60,7 @@ FOR, AGAINST = (255, 138, 0), (38, 110, 255)
 
 
 def signed(values: NDArray[np.floating[Any]], most: float) -> NDArray[np.uint8]:
-    """Colour values by their sign: `FOR` above zero, `AGAINST` below.
-
-    Values of any shape become that shape and four channels, the last of them the opacity, which is
-    proportional to the value and full at `most`.
-    """
+    """Colour values: `FOR` above zero, `AGAINST` below, and their opacity, full at `most`."""
     colours = np.where(values[..., None] > 0, FOR, AGAINST)
     opacity = 255 * (np.abs(values) / max(most, 1e-30)).clip(0, 1)[..., None]
     return np.concatenate([colours, opacity.round()], axis=-1).astype(np.uint8)

@@ -37,11 +37,7 @@ _WIDTHS = (3.0, 1.5, 1.5)  # a loss of one part shows under the curve of that pa
 
 
 def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
-    """Plot mAP against p: a panel per set and protocol, a curve per model, a star at its own p.
-
-    Takes the sweeps of the models by set. Of the revisited protocols Medium and Hard are shown, as
-    in the paper.
-    """
+    """Plot mAP against p: a panel per set and protocol, a curve per model, a star at its own p."""
     make_figure = figure_class()
     panels = [(name, protocol) for name, many in sweeps.items() for protocol in _protocols(many)]
     columns = min(len(panels), 2)
@@ -121,13 +117,21 @@ def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
 
 def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
     """Plot the figures of a run, lines of `metrics.jsonl`, against its steps."""
-    curves = {name: _points(metrics, name) for _, names in _PANELS for name in names}
+    curves = {
+        name: [(line["step"], line[name]) for line in metrics if line.get(name) is not None]
+        for _, names in _PANELS
+        for name in names
+    }
     known = [(title, [name for name in names if curves[name]]) for title, names in _PANELS]
     known = [(title, names) for title, names in known if names]
     if not known:
         raise SolarError("The run has no figures to plot yet.")
-    flat = [title for title, names in known if all(_is_flat(curves[name]) for name in names)]
-    panels = [(title, names) for title, names in known if title not in flat] or known
+    flat = {
+        name
+        for name, points in curves.items()
+        if len(points) > 1 and len({value for _, value in points}) == 1
+    }
+    panels = [(title, names) for title, names in known if not flat.issuperset(names)] or known
     figure = figure_class()(figsize=(7, 2.2 * len(panels) + 0.4), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
     for axis, (title, names) in zip(axes, panels, strict=True):
@@ -143,14 +147,6 @@ def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
     constants = [f"{title} {curves[names[0]][0][1]:g} throughout" for title, names in hidden]
     axes[-1].set_xlabel("\n".join(["step", *constants]))
     return figure
-
-
-def _points(metrics: Sequence[dict[str, Any]], name: str) -> list[tuple[int, float]]:
-    return [(line["step"], line[name]) for line in metrics if line.get(name) is not None]
-
-
-def _is_flat(points: Sequence[tuple[int, float]]) -> bool:
-    return len(points) > 1 and len({value for _, value in points}) == 1
 
 
 def plot_run(folder: str | Path) -> Path | None:

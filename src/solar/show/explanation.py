@@ -7,7 +7,6 @@ never held: a heat map is its sums along one side, and any row of it is one prod
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,18 +58,12 @@ class Explanation:
     """The similarity of two photos, A and B, as a sum over their regions.
 
     A notebook shows it as a picture.
-
-    Attributes:
-        a: What the regions of A add to its embedding.
-        b: The same for B.
-        photos: Both, upright and reduced, for pictures.
-        plain: The explanation without second-order attention, if requested.
     """
 
-    a: LocatedDescriptor
+    a: LocatedDescriptor  # what the regions of A add to its embedding
     b: LocatedDescriptor
-    photos: tuple[Image.Image, Image.Image] | None = None
-    plain: Explanation | None = None
+    photos: tuple[Image.Image, Image.Image] | None = None  # upright and reduced, for pictures
+    plain: Explanation | None = None  # without second-order attention, if requested
 
     @property
     def score(self) -> float:
@@ -79,10 +72,7 @@ class Explanation:
 
     @property
     def shift(self) -> float:
-        """The part of the similarity due to the whitening's shift, mostly negative.
-
-        Both heat maps include it, spread over all regions; see `solar.models.contributions`.
-        """
+        """The part of the similarity due to the whitening's shift, spread over both heat maps."""
         without_a, without_b = (one.descriptor - one.shift for one in (self.a, self.b))
         return self.score - float(without_a @ without_b)
 
@@ -97,11 +87,7 @@ class Explanation:
         return self.b.vectors @ self.a.descriptor
 
     def answers(self, at: Location, side: Side = "a") -> Floats:
-        """(h, w) what each region of the other photo adds together with the region at a location.
-
-        Its sum is that region's number in the heat map. A SolarError if the location is not in the
-        photo; outside the box the nearest region is used.
-        """
+        """(h, w) what each region of the other photo adds with the one at a location of this."""
         own, other = (self.a, self.b) if side == "a" else (self.b, self.a)
         check_locations([at], own.size)
         heat: Floats = other.vectors @ own.vectors[region_at(own, at)]
@@ -148,10 +134,8 @@ class Explanation:
             rows.append(_row(self.plain, "without second-order attention", height, opacity, text))
         return stack_rows(rows, text)
 
-    def _repr_png_(self) -> bytes:
-        encoded = io.BytesIO()
-        self.figure().save(encoded, "PNG")
-        return encoded.getvalue()
+    def _repr_png_(self) -> bytes | None:
+        return self.figure()._repr_png_()
 
 
 def explain(

@@ -27,11 +27,7 @@ class _Sizes:
 
 
 def draw_rankings(found: Sequence[Ranking], *, cell: int = 220) -> Image.Image:
-    """Draw queries one below the other, each beside the results of the models.
-
-    A correct photo has a green border and a tick, a wrong one a red border and a cross; the box of
-    the query is yellow. `cell` is the width of a result in pixels.
-    """
+    """Draw queries, each beside the results of the models, which are `cell` pixels wide."""
     sizes = _Sizes(cell)
     blocks = [_block(one, sizes) for one in found]
     margin, apart = 2 * sizes.gap, 3 * sizes.gap

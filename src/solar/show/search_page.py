@@ -28,26 +28,22 @@ def ranking_page(
     queries: Sequence[Any],
     hits: Sequence[Hit],
     *,
-    box: Box | None = None,
     photos: str | Path | None = None,
     marks: Mapping[str, bool] | None = None,
     attention: Image.Image | None = None,
 ) -> str:
-    """The HTML of the query with its box and the results with their scores.
-
-    It loads nothing from elsewhere. Missing photos are left blank.
+    """The HTML of queries, as of `Index.search`, and hits; it loads nothing from elsewhere.
 
     Args:
         index: The index that was searched.
-        queries: As for `Index.search`: files, bytes, images or indexed paths, `Part`s or `Words`.
-        hits: The results.
-        box: The box of a single query, in its pixels.
+        queries: Files, bytes, images or indexed paths, `Part`s or `Words`.
+        hits: The results; missing photos are left blank.
         photos: Folder of the indexed photos, if they have moved.
         marks: Path to whether a result is correct, where known.
         attention: Attention maps of the query, for a section of their own.
     """
     roots = index.roots.moved_to(photos)
-    parts = parts_of(list(queries), box)
+    parts = parts_of(list(queries))
     shown = "".join(_query(part.photo, roots.find, part.box) for part in parts)
     known = judged(hits)
     found = "".join(

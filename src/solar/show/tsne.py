@@ -75,7 +75,6 @@ def _shares(squares: npt.NDArray[np.float64], entropy: float) -> npt.NDArray[np.
 
 
 def _attraction(places: Floats, i: Ints, j: Ints, weights: Floats) -> Floats:
-    """(n, 2) the attractive part of the gradient."""
     away = places[i] - places[j]
     pull = (weights / (1 + (away**2).sum(axis=1)))[:, None] * away
     columns = [np.bincount(i, column, len(places)) for column in pull.T]

@@ -38,16 +38,9 @@ def create_app(
 ) -> FastAPI:
     """Make the web app of an index.
 
-    Args:
-        index: The index to serve; keep it open as long as the app runs.
-        models: Indexes of the same photos built with other models, by name, to compare with.
-        settings: Settings of the app.
-
-    Returns:
-        An ASGI app; `app.state.service` is the service behind it.
-
-    Raises:
-        SolarError: The app is writable, but there is no folder to add photos to.
+    The index must stay open as long as the app runs; `models` are indexes of the same photos by
+    the names of other models, to compare with. `app.state.service` is the service behind it.
+    A SolarError if the app is writable, but there is no folder to add photos to.
     """
     return create_site([(index, settings or WebSettings())], models)
 
@@ -139,7 +132,6 @@ def _routes(settings: Sequence[WebSettings], apps: Sequence[FastAPI]) -> list[Ba
 
 
 def _index_app(service: Service, admission: Admission, ready: Callable[[], bool]) -> FastAPI:
-    """The app of one index, which may be mounted anywhere."""
     settings = service.settings
     path = settings.root_path + settings.home
     app = FastAPI(

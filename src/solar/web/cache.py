@@ -11,11 +11,7 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """The latest used values, up to a budget of bytes; may be used from several threads.
-
-    `size` returns the bytes of a value; one larger than the budget is not kept. `most` limits their
-    number.
-    """
+    """The `most` latest used values, of at most `budget` bytes by `size`; for several threads."""
 
     def __init__(self, budget: int, size: Callable[[V], int], most: int | None = None) -> None:
         self.budget, self.bytes = budget, 0

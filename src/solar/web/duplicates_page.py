@@ -33,15 +33,9 @@ _CHUNK = 50
 _INSIDE, _SIDE = 500, 480
 
 
-def write_duplicates_page(
-    path: str | Path, report: DuplicateReport, *, photos: str | Path | None = None
-) -> None:
-    """Write a page to review groups on, and to export the decisions.
-
-    `photos` is where the photos are, if they have moved since the report. Missing photos are only
-    named. A SolarError if the disk is full or read-only.
-    """
-    roots = report.roots.moved_to(photos)
+def write_duplicates_page(path: str | Path, report: DuplicateReport) -> None:
+    """Write a page to review groups on, and to export the decisions; lost photos are named."""
+    roots = report.roots
     seen = _PagePhotos(roots, Path(path).absolute().parent)
     script = bundle(_STATIC / "js", "duplicates/standalone.js")
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as out:
@@ -131,11 +125,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", r
 
 
 def bundle(folder: Path, entry: str) -> str:
-    """A module and everything that it imports, each once, in a function of its own.
-
-    `entry` is its path below the folder. Modules import names in braces or `* as` one, with
-    relative paths, and export what they declare.
-    """
+    """A module below a folder and all that it imports, each once, in a function of its own."""
     done: dict[str, str] = {}
     _add(folder, PurePosixPath(entry), done)
     return "const modules = {};\n" + "".join(done.values())

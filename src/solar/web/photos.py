@@ -50,10 +50,7 @@ class VisiblePhoto:
 
 
 class Collection:
-    """The photos of an index, by number, in `root` or where the index remembers them.
-
-    `labels` says whether folders are labels; None to detect it.
-    """
+    """The photos of an index, by number, in `root` or where the index remembers them."""
 
     def __init__(
         self, index: PhotoIndex, root: str | Path | None = None, labels: bool | None = None
@@ -74,10 +71,7 @@ class Collection:
         return len(self._numbers)
 
     def update(self, moved: Mapping[str, str] | None = None) -> None:
-        """Read what the index holds now; photos keep their numbers, also those that `moved`.
-
-        `moved` maps old paths to new ones.
-        """
+        """Read what the index holds now; photos keep their numbers, those that `moved`, too."""
         with self._lock:
             known = dict(self._numbers)
             known |= {new: known[old] for old, new in (moved or {}).items() if old in known}
@@ -302,11 +296,7 @@ _KEPT = {"Cache-Control": "private, max-age=3600"}
 
 
 def original(source: Path | bytes, most: int | None) -> Response:
-    """The answer with a photo at full size; a SolarError if it is no photo any more.
-
-    With `most`, it is re-encoded upright without metadata; a WebError if it has more pixels. None
-    sends the file itself.
-    """
+    """The answer with a photo at full size: its file, or a JPEG of at most `most` pixels."""
     if most is not None:
         return Response(_encoded(source, most), media_type="image/jpeg", headers=_KEPT)
     with opened(source) as image:  # a link may lead to anything by now: only photos are sent

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from solar.describe.pipeline import QueryEncoder
 from solar.errors import SolarError
 from solar.index import PhotoIndex
 from solar.web.api.schemas import ModelInfo
 from solar.web.guard.thread_pools import NetworkThread
-
-if TYPE_CHECKING:
-    from solar.describe.pipeline import QueryEncoder
 
 
 class ServedModel:
@@ -30,10 +27,7 @@ class ServedModel:
     async def load(
         self, network: NetworkThread, shared: dict[str, QueryEncoder] | None = None
     ) -> None:
-        """Load the network in its thread; if that fails, queries that need it say why.
-
-        `shared` is as for `PhotoIndex.load_model`.
-        """
+        """Load the network in its thread; if that fails, queries that need it say why."""
         try:
             await network.alone(lambda: self.index.load_model(shared))
         except SolarError as error:

@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi.responses import Response
 
+from solar.describe.pipeline import QueryEncoder
 from solar.errors import SolarError
 from solar.images.exif import exposure_facts
 from solar.images.scan import is_raw
 from solar.index import PhotoIndex
-from solar.ranking.rerank import METHODS, Reranker
+from solar.ranking.rerank import METHODS
 from solar.ranking.verdict import judged, verdict
+from solar.show.collection_map import CollectionMap
 from solar.storage.types import Hit
 from solar.web.api import schemas
 from solar.web.api.adding import Adder
@@ -47,11 +49,6 @@ from solar.web.photos import (
 from solar.web.problems import WebError
 from solar.web.served_model import ServedModel
 from solar.web.settings import LARGEST, THUMBNAIL, WebSettings, home_of
-
-if TYPE_CHECKING:
-    from solar.describe.pipeline import QueryEncoder
-    from solar.show.collection_map import CollectionMap
-
 
 _POINTS = 20_000
 _FACTS = ("width", "height", "taken", "position", "camera", "tags", "fields")
@@ -207,7 +204,8 @@ class Service:
             features=schemas.Features(
                 rerank=[
                     schemas.MethodInfo(name=name, **vars(one))
-                    for name, one in _methods(index).items()
+                    for name, one in METHODS.items()
+                    if self._vectors or one.needs != "vectors"
                 ],
                 usual=self.usual,
                 probability=index.calibration is not None,
@@ -261,7 +259,6 @@ class Service:
         return self.settings.originals and photo.indexed
 
     def _named_addresses(self, names: Sequence[str]) -> list[dict[str, str]]:
-        """Addresses of indexed photos; nothing for names that are not indexed."""
         return [
             {} if number is None else self.addresses(str(number), self.collection.version(number))
             for number in self.collection.numbers(names)
@@ -275,7 +272,6 @@ class Service:
         return schemas.PhotoInfo(**facts | {"width": photo.width, "height": photo.height})
 
     def _indexed(self, number: int) -> dict[str, Any]:
-        """The fields of `PhotoInfo` of an indexed photo, whose file may be gone."""
         known = self.collection.photo(number)
         return {
             **{name: getattr(known, name) for name in _FACTS},
@@ -385,11 +381,6 @@ class Service:
         show("solar_why_bytes", "Memory of explanations kept.", lambda: self.explainer.nbytes)
         show("solar_match_bytes", "Memory of matches kept.", lambda: self.matching.nbytes)
         show("solar_ranking_bytes", "Memory of rankings kept.", lambda: self.searcher.bytes)
-
-
-def _methods(index: PhotoIndex) -> Mapping[str, Reranker]:
-    vectors = index.has_vectors
-    return {name: one for name, one in METHODS.items() if vectors or one.needs != "vectors"}
 
 
 def model_name(index: PhotoIndex) -> str:

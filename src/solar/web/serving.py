@@ -13,13 +13,17 @@ from pathlib import Path
 from threading import Event, Thread, get_native_id
 from typing import Any
 
+from solar.albums.report import GroupReport
 from solar.errors import SolarError
 from solar.images import Roots, scan_roots
 from solar.images.known_roots import confirm, confirmed_roots, shown_roots
 from solar.index import Index, PhotoIndex
+from solar.index.build import fill
 from solar.index.index import engine_module, is_folder, report_place
 from solar.index.report_file import Report
+from solar.near_duplicates.report import DuplicateReport
 from solar.ranking.verify import find_features
+from solar.storage.folder_engine import finished
 from solar.storage.protocol import NoIndexError
 from solar.web.guard.access import networks
 from solar.web.guard.rates import address_of
@@ -52,20 +56,9 @@ def serve(
 ) -> None:
     """Open one or several indexes, and serve them until SIGINT or SIGTERM.
 
-    A SolarError if there is no index, the port is taken, these settings would let strangers add
-    photos, or the index names folders that this user has not confirmed.
-
-    Args:
-        addresses: One index or several; the first is at the root of the server.
-        model: The model, if the index's own is unavailable.
-        device: "cpu" or "cuda"; auto-detected by default.
-        compare: Further models, or indexes of the same photos made with them.
-        roots: Folders that the index names and may show, see `solar.images.known_roots`.
-        host: The address to listen on.
-        port: 0 takes a free one.
-        open_browser: Show the page.
-        say: Called with messages for the terminal, such as the address of the page.
-        **settings: For `WebSettings`.
+    The options are those of `solar serve`; `settings` are for `WebSettings`. A SolarError if there
+    is no index, the port is taken, these settings would let strangers add photos, or the index
+    names folders that this user has not confirmed, see `solar.images.known_roots`.
     """
     if any(
         find_spec(name) is None
@@ -135,10 +128,7 @@ def serve(
 
 
 def keypoints_ahead(indexes: Sequence[PhotoIndex]) -> Callable[[], None]:
-    """Find the keypoints of small collections while nothing else is done.
-
-    The first searches are verified at once then. Returns what stops it.
-    """
+    """Find keypoints for first searches while nothing else is done; returns what stops it."""
     stopped = Event()
 
     def work() -> None:
@@ -172,13 +162,7 @@ def refuse_single(**given: Any) -> None:
 
 
 def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, Any]:
-    """Reports beside an index that were not given: `photos.groups.json` for `photos.solar`.
-
-    An unreadable one is left out with a message to `say`.
-    """
-    from solar.albums.report import GroupReport
-    from solar.near_duplicates.report import DuplicateReport
-
+    """Reports beside an index that were not given; unreadable ones are left out, which is said."""
     if not is_folder(address):
         return {}
     found = {}
@@ -242,10 +226,7 @@ def check_exposure(host: str, settings: WebSettings) -> None:
 def comparison(
     index: PhotoIndex, settings: WebSettings, other: str, say: Say = lambda sentence: None
 ) -> tuple[str, PhotoIndex]:
-    """The name and the index of the same photos for another model, or for the index `other`.
-
-    If there is none yet, the photos are described now, which takes time.
-    """
+    """The name and the index of the same photos for another model, which may be made now."""
     from solar.web.service import model_name
 
     try:
@@ -256,9 +237,6 @@ def comparison(
 
 
 def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -> PhotoIndex:
-    from solar.index.build import fill
-    from solar.storage.folder_engine import finished
-
     folder, known = index.engine.folder, index.engine.stamps()
     short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
     if folder is not None:

@@ -46,10 +46,7 @@ CALIBRATION_PHOTOS, CALIBRATION_SIZE = 16, 512
 
 @dataclass(frozen=True)
 class Backend:
-    """A network's `forward_scale`, to be passed to `RetrievalNet.multiscale`.
-
-    Its name is that of what really runs, which may not be what was asked for.
-    """
+    """A network's `forward_scale` for `multiscale`; the name is that of what really runs."""
 
     name: str
     _forward: Callable[[Tensor], Tensor]
@@ -68,18 +65,10 @@ def open_backend(
 ) -> Backend:
     """Prepare a network to run on one of `BACKENDS`, or on torch where that one does not work.
 
-    The first time, the network is exported (15 s for a ResNet-101) and tried out.
-
-    A SolarError if there is no such backend, its package is missing, the model is not on the CPU,
-    or int8 was asked for without photos.
-
-    Args:
-        model: The network.
-        name: "torch" is `FusedNet`'s network in float32.
-        calibration: Photos like those that will be described, at least two; the first
-            `CALIBRATION_PHOTOS` are read. int8 takes its ranges from every other one and must
-            reach `INT8_COSINE` on the rest, or float32 is used. The same photos give the same
-            descriptors again.
+    The first time, the network is exported (15 s for a ResNet-101) and tried out. int8 takes its
+    ranges from every other one of the first `CALIBRATION_PHOTOS`, at least two, and must reach
+    `INT8_COSINE` on the rest, or float32 is used. A SolarError as for `check_backend`, or if int8
+    was asked for without photos.
     """
     check_backend(model, name)
     if name == "torch":
@@ -118,11 +107,7 @@ class Trial:
 
 
 def start_backend(model: Model, name: str, trial: Trial) -> tuple[str, Run | None]:
-    """Start a network on a backend that `check_backend` has passed: its name, and how to run it.
-
-    It gets as many threads as torch. Where it does not work another one is used, with a warning;
-    None runs torch.
-    """
+    """Start a network on a backend, or another that works, with a warning; None runs torch."""
     threads = torch.get_num_threads()
     wanted, reason, run = name, "", None
     while name != "torch":

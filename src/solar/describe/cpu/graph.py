@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,24 +41,13 @@ MANY = 16
 _SIDES = ((160, 192), (240, 160), (128, 331))  # of the photos of the trial
 
 
-class _Cpu:
-    """The device of a graph, without torch."""
-
-    type = "cpu"
-
-
 class GraphNet:
-    """A describer, as `solar.describe.pipeline` wants it, that runs a graph on the CPU.
+    """A describer that runs a graph on the CPU, `jobs` photos at the same time.
 
     Several threads may use it.
-
-    Args:
-        name: One of `GRAPHS`.
-        compiled: The graph.
-        jobs: How many photos are described at the same time, each by its share of the cores.
     """
 
-    device: Any = _Cpu()
+    device: Any = SimpleNamespace(type="cpu")  # without torch
     any_size = True
 
     def __init__(self, name: str, compiled: Any, jobs: int) -> None:
@@ -88,17 +78,9 @@ class GraphNet:
 def open_graph(
     network: Network, scales: Sequence[float], names: Sequence[str], *, make: bool, many: bool
 ) -> tuple[GraphNet | None, str]:
-    """The first of these ways to run a network as a graph that works here.
+    """The first of these ways to run a network as a graph that works; or why none does.
 
-    Args:
-        network: The network.
-        scales: The scales to average.
-        names: Some of `GRAPHS`.
-        make: Make and try out what is not in the cache yet.
-        many: For many photos rather than one after the other.
-
-    Returns:
-        The graph, and why none works if it is None.
+    `names` are some of `GRAPHS`. What is not in the cache yet is made and tried out if `make`.
     """
     file, threads = graph_file(network, scales), cores()
     reason = "OpenVINO is not installed"
@@ -161,7 +143,6 @@ def cores() -> int:
 def _tried(
     network: Network, scales: Sequence[float], name: str, file: Path, threads: int
 ) -> Verdict:
-    """Make the graph of a network if there is none, and try it out."""
     from solar.models.export import quiet
     from solar.models.inference import inference
 
@@ -181,7 +162,6 @@ def _tried(
 
 
 def _whole(network: Network, scales: Sequence[float]) -> Any:
-    """A network as a module from the bytes of photos, (b, h, w, 3), to embeddings."""
     from torch import Tensor, nn
 
     class Whole(nn.Module):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from solar.describe.progress import Progress
 from solar.errors import SolarError
@@ -57,10 +57,7 @@ log = logging.getLogger("solar.web")
 
 
 class Adder:
-    """Adds photos; `changing` is held while the index changes.
-
-    A SolarError if photos may be added, and there is no folder for them.
-    """
+    """Adds photos, if the server allows it; `changing` is held while the index changes."""
 
     def __init__(
         self,
@@ -80,11 +77,7 @@ class Adder:
             raise WebError(403, "No photos can be added here: start the server with --writable.")
 
     async def start(self, uploads: Sequence[tuple[str, BinaryIO]]) -> str:
-        """Keep uploads, by name, from files that are closed afterwards; index them later.
-
-        Returns the job's id; a WebError if nothing may be added, or too many are being added.
-        """
-        self.check()
+        """Keep uploads, by name, to index them later; the job's id. A WebError if many wait."""
         if self._jobs.waiting >= _JOBS_WAITING:
             raise WebError(
                 503, "Too many photos are being added: try again in 10 s.", {"Retry-After": "10"}
@@ -101,10 +94,7 @@ class Adder:
             raise
 
     def restore(self, names: Sequence[str]) -> tuple[int, list[Failed]]:
-        """Index removed photos again: how many, and which of them failed.
-
-        They are described from their files, as tags and other facts are not kept.
-        """
+        """Index removed photos again from their files: how many, and which of them failed."""
         index, removed = self._collection.index, set(self._collection.index.removed)
         job, back = Job(state="running", done=0, total=0, added=[], failed=[]), dict[str, Path]()
         for name in dict.fromkeys(names):
@@ -204,13 +194,13 @@ class Adder:
     def _index(
         self, files: Mapping[str, Path], progress: Progress | None = None
     ) -> dict[str, Exception]:
-        """Describe and index photos; returns those that could not be, and why."""
         photos, index = Photos(tuple(files), tuple(files.values())), self._collection.index
-        how: dict[str, Any] = {"device": self._settings.device, "throughput": PACE}
         if not files:
             return {}
+        how = self._settings.device
         with self._changing():
-            made = apply(index, photos, Changes(new=photos.names), progress=progress, **how)
+            new = Changes(new=photos.names)
+            made = apply(index, photos, new, progress=progress, device=how, throughput=PACE)
         return {path: SolarError(why) for path, why in made.skipped.items()}
 
     def _fail(self, job: Job, name: str, error: Exception) -> None:
@@ -227,10 +217,7 @@ class Adder:
         return [str(number) for number in numbers if number is not None]
 
     def _store(self, name: str, data: bytes, written: set[Path]) -> tuple[str, Path]:
-        """Store a photo under its own name or one like it; its path in the index, and its file.
-
-        New files are added to `written`.
-        """
+        """Store a photo under a free name, noted in `written`: its path in the index, its file."""
         assert self._root is not None
         stem, ending = file_name(name, data)
         make_folder(self._uploads)
@@ -260,10 +247,7 @@ def writable_root(collection: Collection) -> Root:
 
 
 def file_name(name: str, data: bytes) -> tuple[str, str]:
-    """The stem and the suffix for an added photo; its content decides on the suffix.
-
-    A SolarError if folders are not searched for photos of its format. `name` is the visitor's.
-    """
+    """The stem and suffix for an added photo of this content; a SolarError for other formats."""
     with opened(data) as image:
         kind = image.format or "unknown"
     if kind not in _ENDINGS:
@@ -297,7 +281,6 @@ def _put(data: bytes, file: Path) -> bool:
 
 
 def _keep(uploads: Sequence[tuple[str, BinaryIO]], folder: Path, index: str) -> None:
-    """Put uploads into a new folder, and their names last."""
     folder.mkdir(parents=True)
     for number, (_, file) in enumerate(uploads):
         file.seek(0)

@@ -3,7 +3,7 @@
 import io
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -73,15 +73,13 @@ class Albums(ReportFile[PhotoGroup]):
         """Some albums, with `shown` photos each."""
         report = self._current()
         return AlbumPage(
-            total=len(report.heads),
+            total=len(report.entries),
             photos=report.photos,
             outdated=report.photos != self._count(),
-            grouped=sum(size for _, (size, _) in report.heads),
+            grouped=sum(one.facts[0] for one in report.entries),
             albums=[
-                self._album(self._group(one), name, 0, shown)
-                for one, (_, (_, name)) in zip(
-                    report.packed[offset : offset + limit], report.heads[offset:], strict=False
-                )
+                self._album(self._group(one), one.facts[1], 0, shown)
+                for one in report.entries[offset : offset + limit]
             ],
         )
 
@@ -125,12 +123,8 @@ class Albums(ReportFile[PhotoGroup]):
 
     def _groups(self, identity: str | None) -> list[tuple[PhotoGroup, str]]:
         """An album, or all of them, with the names that they have unless a person gave one."""
-        report = self._current()
-        found = [
-            (self._group(packed), name)
-            for packed, (known, (_, name)) in zip(report.packed, report.heads, strict=True)
-            if identity in (None, known)
-        ]
+        entries = [one for one in self._current().entries if identity in (None, one.id)]
+        found = [(self._group(one), one.facts[1]) for one in entries]
         if identity is not None and not found:
             raise WebError(404, "There is no such album: it may have changed, so reload the page.")
         return found
@@ -150,11 +144,8 @@ class Albums(ReportFile[PhotoGroup]):
         folders = Counter(tuple(filter(None, path.split("/")[:-1])) for path in group.names)
         return group.id, (len(group.photos), folders.most_common(1)[0][0])
 
-    def _read(self, path: Path) -> OpenReport[PhotoGroup]:
-        report = super()._read(path)
-        names = album_names([folder for _, (_, folder) in report.heads])
-        heads = [
-            (identity, (size, name))
-            for (identity, (size, _)), name in zip(report.heads, names, strict=True)
-        ]
-        return replace(report, heads=heads)
+    def _read(self, path: Path) -> OpenReport:
+        photos, entries = super()._read(path)
+        names = album_names([one.facts[1] for one in entries])
+        named = zip(entries, names, strict=True)
+        return OpenReport(photos, [e._replace(facts=(e.facts[0], name)) for e, name in named])

@@ -52,8 +52,8 @@ class Reviewer(ReportFile[DuplicateGroup]):
     def overview(self, name: str) -> ReportOverview:
         """What the report of the collection `name` holds."""
         report = self._current()
-        kinds: dict[Any, int] = Counter(kind for _, kind in report.heads)
-        groups = [[kind, identity] for identity, kind in report.heads]
+        kinds: dict[Any, int] = Counter(one.facts for one in report.entries)
+        groups = [[one.facts, one.id] for one in report.entries]
         outdated = report.photos != self._count()
         return ReportOverview(
             name=name, photos=report.photos, outdated=outdated, kinds=kinds, groups=groups
@@ -61,12 +61,7 @@ class Reviewer(ReportFile[DuplicateGroup]):
 
     def page(self, offset: int, limit: int, kind: Kind | None) -> GroupPage:
         """Some groups, of one kind or of all."""
-        report = self._current()
-        found = [
-            packed
-            for packed, (_, known) in zip(report.packed, report.heads, strict=True)
-            if kind in (None, known)
-        ]
+        found = [one for one in self._current().entries if kind in (None, one.facts)]
         groups = [self._reviewed(self._group(one)) for one in found[offset : offset + limit]]
         return GroupPage(total=len(found), groups=groups)
 

@@ -32,27 +32,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PhotoFilter:
-    """Conditions on photos.
+    """Conditions on photos."""
 
-    Attributes:
-        words: Words of the path or the capture time, as `plain` gives them; all must occur.
-        label: The label, if folders are labels.
-        where: Conditions, as for `solar search --where`.
-        root: The name of its root, empty for the one without a name.
-    """
-
-    words: tuple[str, ...] = ()
-    label: str | None = None
-    where: Where = ()
-    root: str | None = None
+    words: tuple[str, ...] = ()  # of the path or the capture time, by `plain`; all must occur
+    label: str | None = None  # if folders are labels
+    where: Where = ()  # as for `solar search --where`
+    root: str | None = None  # the name of its root, empty for the one without a name
 
     def passes(self, collection: Collection, path: str) -> bool:
         """Whether a photo passes by its path alone; `where` is not checked."""
-        return (
-            (not self.words or _have(self.words, plain(f"{path} {collection.taken(path)}")))
-            and (self.label is None or collection.label(path) == self.label)
-            and (self.root is None or collection.root(path) == self.root)
-        )
+        if self.words:
+            text = plain(f"{path} {collection.taken(path)}")
+            if not all(word in text for word in self.words):
+                return False
+        known = self.label is None or collection.label(path) == self.label
+        return known and (self.root is None or collection.root(path) == self.root)
 
     def holds(self, collection: Collection, photo: Photo) -> bool:
         """Whether a photo passes."""
@@ -83,16 +77,9 @@ def photo_filter(
 
 
 def plain(text: str) -> str:
-    """Text without cases and accents, with a space for each mark between words.
-
-    So "sydney opera" and "Sydney_Opera-House" have their words in common.
-    """
+    """Text without cases, accents and marks: "sydney opera" is in "Sydney_Opera-House"."""
     letters = unicodedata.normalize("NFKD", text.casefold())
     return _MARKS.sub(" ", "".join(one for one in letters if not unicodedata.combining(one)))
-
-
-def _have(words: Sequence[str], text: str) -> bool:
-    return all(word in text for word in words)
 
 
 def sorted_hits(
@@ -214,39 +201,29 @@ class FacetsAnswer(BaseModel):
     with_position: int
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """An answer without folders and tags, and these."""
-
-    revision: int
-    answer: FacetsAnswer
-    folders: Mapping[str, int]
-    tags: Mapping[str, int]
-
-
 class Facets:
     """Counts the photos of a collection, once per revision: a second for a million."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
         self._lock = threading.Lock()
-        self._counted: _Counted | None = None
+        self._revision = -1
 
     def answer(self, search: str | None = None, limit: int = MOST) -> FacetsAnswer:
         """The values to filter by; only folders and tags whose names contain a text."""
         with self._lock:  # one visitor counts, others wait for it
-            kept = self._counted
-            if kept is None or kept.revision != self._collection.revision:
-                kept = self._counted = _count(self._collection)
-        wanted = (search or "").casefold()
-        folders, folders_total = _largest(kept.folders, wanted, limit)
-        tags, tags_total = _largest(kept.tags, wanted, limit)
+            if (revision := self._collection.revision) != self._revision:
+                self._answer, self._folders, self._tags = _count(self._collection)
+                self._revision = revision
+            answer = self._answer
+            folders, folders_total = _largest(self._folders, search or "", limit)
+            tags, tags_total = _largest(self._tags, search or "", limit)
         found = {"folders": folders, "folders_total": folders_total}
-        return kept.answer.model_copy(update={**found, "tags": tags, "tags_total": tags_total})
+        return answer.model_copy(update={**found, "tags": tags, "tags_total": tags_total})
 
 
-def _count(collection: Collection) -> _Counted:
-    revision = collection.revision
+def _count(collection: Collection) -> tuple[FacetsAnswer, Counter[str], Counter[str]]:
+    """An answer without folders and tags, and these."""
     inner: Counter[str] = Counter()
     tags: Counter[str] = Counter()
     months: Counter[str] = Counter()
@@ -288,7 +265,7 @@ def _count(collection: Collection) -> _Counted:
         with_time=with_time,
         with_position=with_position,
     )
-    return _Counted(revision, answer, folders, tags)
+    return answer, folders, tags
 
 
 def _outwards(folder: str) -> list[str]:
@@ -304,6 +281,7 @@ def _outwards(folder: str) -> list[str]:
 
 def _largest(counts: Mapping[str, int], wanted: str, limit: int) -> tuple[list[Facet], int]:
     """Those with most photos, ordered by name, and the total number."""
+    wanted = wanted.casefold()
     found = [(name, n) for name, n in counts.items() if not wanted or wanted in name.casefold()]
     found.sort(key=lambda one: (-one[1], one[0]))
     chosen = sorted(found[:limit])

@@ -17,6 +17,11 @@ from pydantic import BaseModel, Field
 from solar.errors import SolarError
 from solar.images import Box
 from solar.index import PhotoIndex
+from solar.matching.match import Matches
+from solar.ranking.verify import Verifier
+from solar.show.attention_source import AttentionSource
+from solar.show.collection_map import CollectionMap, map_index
+from solar.show.explanation import Explanation, region_at
 from solar.storage.protocol import NoVectorsError
 from solar.web.api import schemas
 from solar.web.api.schemas import BoxCorners, Pair, PhotoId, Pixel
@@ -26,18 +31,14 @@ from solar.web.photos import VisiblePhoto
 from solar.web.served_model import ServedModel
 
 if TYPE_CHECKING:
-    from solar.matching.match import Matches
     from solar.models.contributions import LocatedDescriptor
-    from solar.show.attention_source import AttentionSource
-    from solar.show.collection_map import CollectionMap
-    from solar.show.explanation import Explanation
 
 
 V = TypeVar("V")
 _MATCH_BYTES = 32 * 2**20
 
 
-class Attention(MadeOnce["AttentionSource"]):
+class Attention(MadeOnce[AttentionSource]):
     """Attention maps of photos resized to a shorter side of `size` pixels."""
 
     def __init__(self, network: NetworkThread, budget: int, size: int) -> None:
@@ -45,13 +46,7 @@ class Attention(MadeOnce["AttentionSource"]):
         self._network, self._size = network, size
 
     async def source(self, photo: VisiblePhoto, model: ServedModel) -> tuple[AttentionSource, bool]:
-        """The source of a photo's attention maps, and whether it was cached.
-
-        A WebError if the queue is full, a SolarError if the photo cannot be read, or the model has
-        no attention.
-        """
-        from solar.show.attention_source import AttentionSource
-
+        """The source of a photo's attention maps, and whether it was cached."""
         encoder = await model.encoder()
 
         def look() -> AttentionSource:
@@ -61,7 +56,7 @@ class Attention(MadeOnce["AttentionSource"]):
         return await self.get(key, lambda: self._network.alone(look))
 
 
-class Matching(MadeOnce["tuple[Matches, float]"]):
+class Matching(MadeOnce[tuple[Matches, float]]):
     """Keypoint matches of two photos, and the seconds they took."""
 
     def __init__(self, threads: Threads) -> None:
@@ -71,14 +66,9 @@ class Matching(MadeOnce["tuple[Matches, float]"]):
     async def match(
         self, a: VisiblePhoto, b: VisiblePhoto, box: Box | None
     ) -> tuple[tuple[Matches, float], bool]:
-        """Matches, as for verification, and whether they were cached.
-
-        A SolarError if a photo cannot be read, or the box misses it.
-        """
+        """Matches, as for verification, and whether they were cached."""
 
         def compare() -> tuple[Matches, float]:
-            from solar.ranking.verify import Verifier
-
             started = perf_counter()
             verifier = Verifier(lambda _: None, None)
             first, second = verifier.query(a.source, box=box), verifier.query(b.source)
@@ -108,12 +98,7 @@ class Explorer:
         return perf_counter() - self._since
 
     def ask(self, revision: int) -> CollectionMap | None:
-        """The map, or None while it is being computed; again for another revision.
-
-        A SolarError if photos have no vectors.
-        """
-        from solar.show.collection_map import map_index
-
+        """The map, or None while it is being computed; again for another revision."""
         index = self._index
         if not index.has_vectors:
             raise NoVectorsError
@@ -206,13 +191,8 @@ class Explainer(MadeOnce["LocatedDescriptor"]):
         box: Box | None = None,
         attention: bool = True,
     ) -> tuple[Explanation, bool]:
-        """Why A, or a box in it, is similar to B, and whether both were cached.
-
-        A WebError if the queue is full, a SolarError if a photo cannot be read, the box misses it,
-        or the model pools in a way that cannot be split, or has no attention to leave out.
-        """
+        """Why A, or a box in it, is similar to B, and whether both were cached."""
         from solar.models.contributions import check_splits, locate
-        from solar.show.explanation import Explanation
 
         encoder = await model.encoder()
         net, how = await self._network.alone(lambda: encoder.net), encoder.settings
@@ -273,8 +253,6 @@ def answered(
     asked: RegionRequest, found: Explanation, cached: bool, started: float
 ) -> RegionAnswer:
     """The answer for a region; a SolarError if it is not in the photo."""
-    from solar.show.explanation import region_at
-
     at = asked.x, asked.y
     heat = found.answers(at, asked.side)
     return RegionAnswer(

@@ -39,10 +39,7 @@ class Jobs:
     def start(
         self, work: Callable[[Job, Progress], None], total: int = 0, identity: str = ""
     ) -> str:
-        """Have work done; returns the job's id, which may be given.
-
-        `work` gets the job and a progress callback, which raises once the server stops.
-        """
+        """Have work done, with a callback that raises once the server stops; the job's id."""
         identity = identity or new_identity()
         job = Job(state="running", done=0, total=total, added=[], failed=[])
         self._kept.put(identity, job)

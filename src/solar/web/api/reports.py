@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from solar.errors import SolarError
 from solar.files import reading
@@ -24,20 +24,23 @@ Addresses = Callable[[Sequence[str]], list[dict[str, str]]]
 """Takes names of photos to their ids and pictures; nothing for those that are not indexed."""
 
 
-@dataclass(frozen=True)
-class OpenReport(Generic[G]):
+class Entry(NamedTuple):
+    """A group in memory."""
+
+    id: str
+    facts: Any  # its kind, or number of photos and name
+    packed: bytes  # about 200 bytes per pair
+
+
+class OpenReport(NamedTuple):
     """A report in memory."""
 
     photos: int
-    heads: list[tuple[str, Any]]  # id of each group, and its kind, or number of photos and name
-    packed: list[bytes]  # groups, about 200 bytes per pair
+    entries: list[Entry]
 
 
 class ReportFile(Generic[G]):
-    """The report at `path`, read again when the file has changed; no report for None.
-
-    A SolarError if it cannot be read. One that is damaged later is not taken up.
-    """
+    """A report, read again when its file has changed, unless it is damaged then; none for None."""
 
     kind: type[Report[G]]
     missing: ClassVar[str]
@@ -57,16 +60,15 @@ class ReportFile(Generic[G]):
     def _head(self, group: G) -> tuple[str, Any]:
         raise NotImplementedError
 
-    def _read(self, path: Path) -> OpenReport[G]:
-        report, heads, packed = self.kind.read(path), [], []
+    def _read(self, path: Path) -> OpenReport:
+        report, entries = self.kind.read(path), []
         with reading(path, self.kind.wrong(), ValueError):
             for group in report:
-                packed.append(zlib.compress(json.dumps(group.to_dict()).encode()))
-                heads.append(self._head(group))
-        return OpenReport(report.photos, heads, packed)
+                packed = zlib.compress(json.dumps(group.to_dict()).encode())
+                entries.append(Entry(*self._head(group), packed))
+        return OpenReport(report.photos, entries)
 
-    def _current(self) -> OpenReport[G]:
-        """The report as it is now; a WebError where there is none."""
+    def _current(self) -> OpenReport:
         if self._report is None or self._path is None:
             raise WebError(404, self.missing)
         with self._lock:
@@ -84,8 +86,8 @@ class ReportFile(Generic[G]):
                 return found.st_mtime_ns, found.st_size, found.st_ino
         return ()
 
-    def _group(self, packed: bytes) -> G:
-        group: G = self.kind.group(json.loads(zlib.decompress(packed)))
+    def _group(self, entry: Entry) -> G:
+        group: G = self.kind.group(json.loads(zlib.decompress(entry.packed)))
         return group
 
     def _addressed(self, make: Callable[..., P], photos: Sequence[Any]) -> list[P]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from enum import IntEnum
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -19,38 +19,20 @@ from starlette.formparsers import MultiPartException
 from solar.errors import SolarError
 from solar.images import Box
 from solar.index.search import SearchSettings
+from solar.matching.match import Matches
 from solar.ranking.rerank import chosen
-from solar.web.api import schemas, updating
+from solar.show.attention_source import AttentionSource
+from solar.show.explanation import Explanation
+from solar.web.api import inspection, schemas, updating
 from solar.web.api.albums import TYPES, Album, AlbumPage, ExportForm, RenameRequest
 from solar.web.api.duplicates import GroupPage, Kind, ReportOverview
 from solar.web.api.filtering import MOST, SORTED, BrowseRequest, FacetsAnswer, photo_filter
-from solar.web.api.inspection import (
-    RegionAnswer,
-    RegionRequest,
-    WhyAnswer,
-    WhyRequest,
-    answered,
-    explained,
-)
 from solar.web.api.schemas import PhotoId
 from solar.web.api.searching import StageResult, Wanted, depth_for
-from solar.web.api.updating import (
-    RemoveAnswer,
-    RemovedPhotos,
-    RemoveRequest,
-    RestoreAnswer,
-    RestoreRequest,
-)
 from solar.web.photos import VisiblePhoto
 from solar.web.problems import WebError
 from solar.web.service import Service
 from solar.web.settings import LARGEST, THUMBNAIL
-
-if TYPE_CHECKING:
-    from solar.matching.match import Matches
-    from solar.show.attention_source import AttentionSource
-    from solar.show.explanation import Explanation
-
 
 NDJSON = "application/x-ndjson"
 Offset = Annotated[int, Query(ge=0, le=10**9)]
@@ -96,7 +78,7 @@ def create_router(service: Service) -> APIRouter:
         return await service.slow.run(service.facets.answer, search, limit)
 
     @router.post("/photos/remove")
-    async def remove(asked: RemoveRequest) -> RemoveAnswer:
+    async def remove(asked: updating.RemoveRequest) -> updating.RemoveAnswer:
         """Remove photos from the index for good, if this server allows it; their files stay."""
         if not service.settings.writable:
             raise WebError(403, "No photos can be removed here: start the server with --writable.")
@@ -104,18 +86,20 @@ def create_router(service: Service) -> APIRouter:
         return await updating.remove(service.collection, asked.photos, service.slow, changing)
 
     @router.get("/photos/removed")
-    async def removed() -> RemovedPhotos:
+    async def removed() -> updating.RemovedPhotos:
         """List the photos that were removed and stay out, by name."""
         names = await service.slow.run(lambda: service.collection.index.removed)
-        return RemovedPhotos(names=names)
+        return updating.RemovedPhotos(names=names)
 
     @router.post("/photos/restore")
-    async def restore(asked: RestoreRequest) -> RestoreAnswer:
+    async def restore(asked: updating.RestoreRequest) -> updating.RestoreAnswer:
         """Put removed photos back into the index, if this server allows it."""
         service.adder.check()
         change = partial(service.adder.restore, asked.names)
         restored, failed = await updating.retried(service.slow, change)
-        return RestoreAnswer(restored=restored, failed=failed, photos=len(service.collection))
+        return updating.RestoreAnswer(
+            restored=restored, failed=failed, photos=len(service.collection)
+        )
 
     @router.get("/photos/{id}")
     async def photo(id: Annotated[PhotoId, Path()]) -> schemas.PhotoDetails:
@@ -173,20 +157,20 @@ def create_router(service: Service) -> APIRouter:
         return await service.threads.run(_row, source, asked, cached, started)
 
     @router.post("/why")
-    async def why(asked: WhyRequest) -> WhyAnswer:
+    async def why(asked: inspection.WhyRequest) -> inspection.WhyAnswer:
         """Find the regions that make two photos similar."""
         started = perf_counter()
         photos, found, cached = await _explain(service, asked)
         told = [service.photo_info(photo) for photo in photos]
         # Finding the strongest of all pairs takes longer than a search.
-        return await service.slow.run(explained, told, found, cached, started)
+        return await service.slow.run(inspection.explained, told, found, cached, started)
 
     @router.post("/why/answers")
-    async def answers(asked: RegionRequest) -> RegionAnswer:
+    async def answers(asked: inspection.RegionRequest) -> inspection.RegionAnswer:
         """Find what a region of one photo matches in the other; after `why`, in milliseconds."""
         started = perf_counter()
         _, found, cached = await _explain(service, asked)
-        return await service.threads.run(answered, asked, found, cached, started)
+        return await service.threads.run(inspection.answered, asked, found, cached, started)
 
     @router.post("/matches")
     async def matches(asked: schemas.MatchRequest) -> schemas.MatchAnswer:
@@ -289,7 +273,7 @@ def _row(
 
 
 async def _explain(
-    service: Service, asked: WhyRequest
+    service: Service, asked: inspection.WhyRequest
 ) -> tuple[list[VisiblePhoto], Explanation, bool]:
     a, b = [await service.threads.run(service.visible, one) for one in (asked.a, asked.b)]
     found, cached = await service.explainer.explain(

@@ -156,12 +156,7 @@ class PhotoInfo(BaseModel):
     height: int
     label: str | None = Field(None, description="What it shows, if the collection has labels.")
     taken: str | None = Field(None, description="Capture time by the camera's clock, if known.")
-    position: list[float] | None = Field(
-        None,
-        min_length=2,
-        max_length=2,
-        description="Latitude and longitude in degrees, if known.",
-    )
+    position: Pair[float] | None = Field(None, description="Latitude and longitude, if known.")
     camera: str | None = Field(None, description="The camera, if known.")
     tags: list[str] = []
     fields: dict[str, str | int | float | bool] = Field({}, description="Own fields, by name.")
@@ -227,14 +222,10 @@ class SearchRequest(Asked):
         [], max_length=9, description="More photos of the same thing, combined into one query."
     )
     like: list[PhotoId] = Field(
-        [],
-        max_length=50,
-        description="Correct results: they come first, then photos like them.",
+        [], max_length=50, description="Correct results: they come first, then photos like them."
     )
     unlike: list[PhotoId] = Field(
-        [],
-        max_length=50,
-        description="Wrong results: they come last, and photos like them rank lower.",
+        [], max_length=50, description="Wrong results: last, and photos like them rank lower."
     )
     k: int = Field(50, ge=1, le=200, description="Number of results per request.")
     offset: int = Field(0, ge=0, le=9800, description="Number of results to skip.")
@@ -362,7 +353,7 @@ class MapPoint(BaseModel):
     name: str
     label: str | None = None
     taken: str | None = Field(None, description="Capture time by the camera's clock, if known.")
-    position: list[float] | None = Field(None, description="Latitude and longitude, if known.")
+    position: Pair[float] | None = Field(None, description="Latitude and longitude, if known.")
     thumbnail: str
     x: float = Field(ge=0, le=1, description="From left to right.")
     y: float = Field(ge=0, le=1, description="From top to bottom.")
@@ -417,9 +408,7 @@ class Job(BaseModel):
     done: int = Field(description="Number of photos processed.")
     total: int = Field(description="Number of photos to process; 0 while an update is scanning.")
     added: list[str] = Field(description="Ids of the photos that are now indexed.")
-    known: list[str] = Field(
-        default=[], description="Ids of photos in `added` that were already indexed."
-    )
+    known: list[str] = Field(default=[], description="Ids in `added` that were indexed before.")
     failed: list[Failed]
     changes: ChangeCounts | None = Field(default=None, description="What an update changed.")
     error: str | None = Field(default=None, description="Why an update failed.")

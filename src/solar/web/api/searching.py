@@ -68,18 +68,15 @@ def depth_for(hits: int) -> int:
 
 
 class Searcher:
-    """Searches, and caches vectors and rankings for visitors who scroll or switch options.
-
-    The `network` describes, `threads` decode and search, `slow` ones re-rank by looking at photos.
-    """
+    """Searches, and caches vectors and rankings for visitors who scroll or switch options."""
 
     def __init__(
         self,
         collection: Collection,
         indexes: Sequence[PhotoIndex],
-        network: NetworkThread,
-        threads: Threads,
-        slow: Threads,
+        network: NetworkThread,  # describes
+        threads: Threads,  # decode and search
+        slow: Threads,  # re-rank by looking at photos
     ) -> None:
         self._collection, self._indexes, self._network = collection, indexes, network
         self._threads, self._slow = threads, slow
@@ -108,11 +105,7 @@ class Searcher:
             index.kept.clear()
 
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
-        """Rank stage by stage: plain, then after each method.
-
-        A WebError if the queue is full, a SolarError if the photo cannot be described or there are
-        no probabilities.
-        """
+        """Rank stage by stage: plain, then after each method; errors come before the first."""
         asked, seconds = await self._described(wanted)
         search = await self._threads.run(self._search, wanted, asked)
         plain: dict[str, int] = {}
@@ -225,7 +218,6 @@ class Searcher:
         return Ranking(search, results, done), seconds
 
     def _search(self, wanted: Wanted, described: Any) -> Search:
-        """The search among photos that pass the filters."""
         collection, settings = self._collection, wanted.settings
         verify = VerifySettings(fresh=FRESH, photos=collection.moved)
         settings = replace(

@@ -158,10 +158,7 @@ async def remove(
     threads: Threads,
     changing: AbstractContextManager[None],
 ) -> RemoveAnswer:
-    """Remove photos from the index, all or none; those that are gone already are skipped.
-
-    A WebError if one is not a photo of the index, or another process writes for long.
-    """
+    """Remove photos from the index, all or none; those that are gone already are skipped."""
     for identity in photos:
         if not identity.isdecimal():
             raise WebError(422, f"{identity} is not a photo of the index.")
@@ -180,11 +177,7 @@ async def remove(
 
 
 class Follower:
-    """Notices changes of indexes by other processes.
-
-    `forget` is called when one has changed, before the collection is read again. Nothing is done
-    while `busy` says that the app itself is changing it.
-    """
+    """Notices changes of indexes by other processes, unless the app is `busy` changing them."""
 
     def __init__(
         self,

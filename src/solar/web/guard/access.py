@@ -66,10 +66,7 @@ class Keys:
         self._clock, self._guesses, self._realm = clock, guesses, realm
 
     def check(self, path: str, query: str, headers: Mapping[str, str], visitor: str = "") -> None:
-        """Raise a WebError unless a visitor, by address, may send this request.
-
-        Headers are decoded as Latin-1.
-        """
+        """Raise a WebError unless a visitor, by address, may send this request."""
         closed = path == "/metrics" or (path.startswith("/api/") and path not in _OPEN)
         if self._token is None or not closed:
             return

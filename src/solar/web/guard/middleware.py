@@ -1,8 +1,8 @@
 """The ASGI layer around the app.
 
-It refuses requests before their bodies are read, cuts off bodies that are too long or too slow
-while they arrive, limits the bytes of all uploads in progress, drops the work for visitors who have
-left, adds security headers, and counts. Connections are left to a reverse proxy.
+It refuses requests before their bodies are read, cuts off bodies that are too long, limits the
+bytes of all uploads in progress, drops the work for visitors who have left, adds security headers,
+and counts. Connections and slow visitors are left to a reverse proxy.
 """
 
 import asyncio
@@ -13,15 +13,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMappi
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 from solar.web.guard.access import Keys, check_host, check_origin
 from solar.web.guard.rates import Rates, cost_of
 from solar.web.monitoring import Metrics
 from solar.web.problems import HIDDEN, WebError
-from solar.web.settings import INDEXES, WebSettings
-from solar.web.tiles import tile_origin
+from solar.web.settings import INDEXES, WebSettings, tile_origin
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -47,9 +46,6 @@ _JSON_BYTES = 64 * 1024
 _FRAME = 64 * 1024  # what a multipart body holds besides its photos
 _ADD_TIMES = 16  # photos of full size in one request to add some
 
-# A body is waited for this long in all, and longer by a second for each kilobyte that has come.
-_PATIENCE_SECONDS, _BYTES_PER_SECOND = 20.0, 1024
-
 # After a refusal the sender may still be sending: reading a little lets it see the answer. Many
 # clients read it only when all is sent; those that may try again should see it.
 _LINGER_BYTES = 8 * 2**20
@@ -67,50 +63,23 @@ def _headers(settings: WebSettings) -> dict[str, str]:
     return {"Content-Security-Policy": _POLICY.format(tiles=tiles), **_HEADERS}
 
 
-class InFlight:
-    """Bytes of uploads in progress, within a budget; a larger one has to be alone."""
-
-    def __init__(self, budget: int) -> None:
-        self._budget, self.bytes = budget, 0
-
-    @contextmanager
-    def reserved(self, size: int) -> Iterator[None]:
-        """Count an upload inside the block; a WebError if others leave no room for it."""
-        if self.bytes and self.bytes + size > self._budget:
-            raise WebError(503, "Too many uploads at once: try again in 5 s.", {"Retry-After": "5"})
-        self.bytes += size
-        try:
-            yield
-        finally:
-            self.bytes -= size
-
-
 class Body:
     """The body of a request, up to a length; and whether the visitor has left."""
 
     def __init__(self, receive: Receive, headers: Mapping[str, str], longest: int) -> None:
         self._receive, self._longest = receive, longest
-        self._announced = headers.get("content-length", "0")
-        self._bytes, self._begun, self._patience = 0, False, _PATIENCE_SECONDS
-        self._complete, self._gone = asyncio.Event(), asyncio.Event()
-        self.unread = self._announced != "0" or "transfer-encoding" in headers
+        announced = headers.get("content-length", "")
+        self.size = int(announced) if announced.isdecimal() else longest  # at most
+        self.unread = announced not in ("", "0") or "transfer-encoding" in headers
+        self._bytes, self._begun = 0, False
+        self._complete, self.gone = asyncio.Event(), asyncio.Event()
         self.problem: WebError | None = None
         if not self.unread:
             self._complete.set()
 
-    @property
-    def size(self) -> int:
-        """How long it will be, at most."""
-        return int(self._announced) if self._announced.isdecimal() else self._longest
-
-    @property
-    def gone(self) -> bool:
-        """Whether the visitor has gone."""
-        return self._gone.is_set()
-
     def check_announced(self) -> None:
         """Refuse a body that says beforehand that it is too long."""
-        if self._announced.isdecimal() and int(self._announced) > self._longest:
+        if self.size > self._longest:
             raise self._too_long()
 
     async def receive(self) -> Message:
@@ -119,13 +88,13 @@ class Body:
             if not self._begun:  # there is no body, which is a piece as well
                 self._begun = True
                 return {"type": "http.request", "body": b"", "more_body": False}
-            await self._gone.wait()
+            await self.gone.wait()
             return {"type": "http.disconnect"}
         self._begun = True
-        message = await self._in_time()
+        message = await self._receive()
         self._bytes += len(message.get("body", b""))
         if message["type"] == "http.disconnect":
-            self._gone.set()
+            self.gone.set()
         if self._bytes > self._longest:
             self.problem = self._too_long()
             raise self.problem
@@ -134,42 +103,22 @@ class Body:
             self._complete.set()
         return message
 
-    async def _in_time(self) -> Message:
-        """The next piece; a WebError if the body comes too slowly.
-
-        Only waiting counts. Otherwise a few visitors who send a byte at a time would keep the
-        budget for uploads from all others.
-        """
-        began = time.monotonic()
-        try:
-            async with asyncio.timeout(self._patience):
-                message = await self._receive()
-        except TimeoutError:
-            self.problem = WebError(408, "The upload is too slow: try a better connection.")
-            raise self.problem from None
-        gained = len(message.get("body", b"")) / _BYTES_PER_SECOND
-        left = self._patience - (time.monotonic() - began) + gained
-        self._patience = min(left, _PATIENCE_SECONDS)
-        return message
-
     async def until_gone(self) -> None:
         """Return when the visitor leaves after the whole body has come."""
         await self._complete.wait()
-        while not self.gone:
+        while not self.gone.is_set():
             if (await self._receive())["type"] == "http.disconnect":
-                self._gone.set()
+                self.gone.set()
 
     async def drain(self, *, whole: bool = False) -> None:
         """Read and discard a little of the rest, or the `whole` of it."""
         seen, most = 0, self._longest if whole else _LINGER_BYTES
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_WHOLE_SECONDS if whole else _LINGER_SECONDS):
                 while self.unread and seen < most:
                     message = await self._receive()
                     seen += len(message.get("body", b""))
                     self.unread = bool(message.get("more_body"))
-        except TimeoutError:
-            pass
 
     def _too_long(self) -> WebError:
         size = self._longest - _FRAME if self._longest > _JSON_BYTES else self._longest
@@ -186,8 +135,20 @@ class Admission:
             "/api/v1/queries": settings.max_upload_bytes + _FRAME,
             "/api/v1/photos": _ADD_TIMES * settings.max_upload_bytes + _FRAME,
         }
+        self._budget = settings.in_flight_bytes
         # Separate budgets: adding hundreds of photos does not keep others from searching.
-        self.in_flight = {path: InFlight(settings.in_flight_bytes) for path in self.longest}
+        self._in_flight = dict.fromkeys(self.longest, 0)
+
+    @contextmanager
+    def reserved(self, path: str, size: int) -> Iterator[None]:
+        """Count an upload inside the block; a WebError if others leave no room for it."""
+        if self._in_flight[path] and self._in_flight[path] + size > self._budget:
+            raise WebError(503, "Too many uploads at once: try again in 5 s.", {"Retry-After": "5"})
+        self._in_flight[path] += size
+        try:
+            yield
+        finally:
+            self._in_flight[path] -= size
 
 
 class Guard:
@@ -208,9 +169,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have it answered."""
         started = time.perf_counter()
-        headers = {
-            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
-        }
+        headers = Headers(scope=scope)
         # Without the path that the app is mounted at.
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         longest = self._admission.longest.get(path, _JSON_BYTES)
@@ -218,15 +177,15 @@ class Guard:
         try:
             self._check(scope, path, headers)
             body.check_announced()
-            uploads = self._admission.in_flight.get(path) if body.unread else None
-            with uploads.reserved(body.size) if uploads else nullcontext():
+            upload = body.unread and path in self._admission.longest
+            with self._admission.reserved(path, body.size) if upload else nullcontext():
                 await self._while_there(scope, body, answer)
             if body.problem and not answer.status:
                 raise body.problem
         except WebError as problem:
             await answer.refuse(problem, body)
         except Exception as error:
-            if not body.gone:
+            if not body.gone.is_set():
                 if body.problem is None:
                     log.exception("%s %s failed", scope["method"], scope["path"])
                 await answer.refuse(body.problem or _hidden(error), body)
@@ -250,7 +209,7 @@ class Guard:
             with suppress(asyncio.CancelledError) if left else nullcontext():
                 await work
 
-    def _check(self, scope: Scope, path: str, headers: dict[str, str]) -> None:
+    def _check(self, scope: Scope, path: str, headers: Mapping[str, str]) -> None:
         check_host(headers.get("host", ""), self._settings)
         if path.startswith("/api/"):
             check_origin(headers)

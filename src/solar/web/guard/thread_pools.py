@@ -8,11 +8,9 @@ import ctypes
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from solar.web.problems import BusyError
 
@@ -23,59 +21,43 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-@dataclass(eq=False)
-class _Task:
-    key: Hashable
-    item: Any
-    run: Callable[[list[Any]], Sequence[Any]]
-    future: "Future[Any]" = field(default_factory=Future)
-    since: float = field(default_factory=time.monotonic)
+_Batch: TypeAlias = "list[tuple[Any, Future[Any]]]"  # items, and what becomes of them
 
 
 class NetworkThread:
-    """One thread that runs tasks in order, those of one key together.
-
-    Args:
-        queue: Maximum number of waiting tasks.
-        batch: Maximum number of tasks run together.
-        gather: Seconds that a task waits for others of its key.
-        watch: Called with the number of tasks and the seconds of every run.
-    """
+    """One thread that runs tasks in order, those of one key together."""
 
     def __init__(
         self,
-        queue: int = 64,
-        batch: int = 16,
-        gather: float = 0.004,
-        watch: Callable[[int, float], None] = lambda tasks, seconds: None,
+        queue: int = 64,  # tasks that wait, at most
+        batch: int = 16,  # tasks that run together, at most
+        gather: float = 0.004,  # seconds that a task waits for others of its key
+        watch: Callable[[int, float], None] = lambda tasks, seconds: None,  # of every run
     ) -> None:
         self._queue, self._batch, self._gather, self._watch = queue, batch, gather, watch
-        self._tasks: deque[_Task] = deque()
-        self._changed = threading.Condition()
+        self._thread = ThreadPoolExecutor(1, "network")
+        self._growing: dict[Hashable, _Batch] = {}  # that tasks may still join
+        self._lock = threading.Lock()
         self._closed = False
         self._pace = 0.1  # recent seconds per task
-        self._thread = threading.Thread(target=self._work, name="network", daemon=True)
-        self._thread.start()
-
-    @property
-    def waiting(self) -> int:
+        self.waiting = 0
         """Number of waiting tasks."""
-        return len(self._tasks)
 
     async def together(
         self, key: Hashable, item: Any, run: Callable[[list[Any]], Sequence[Any]]
     ) -> Any:
-        """Have `run` process an item together with others of the same key.
-
-        A BusyError if too many tasks wait.
-        """
-        task = _Task(key, item, run)
-        with self._changed:
-            if len(self._tasks) >= self._queue:
-                raise BusyError(self._pace * len(self._tasks))
-            self._tasks.append(task)
-            self._changed.notify()
-        return await asyncio.wrap_future(task.future)
+        """Have `run` process an item with others of the same key; a BusyError if too many wait."""
+        future: Future[Any] = Future()
+        with self._lock:
+            if self.waiting >= self._queue:
+                raise BusyError(self._pace * self.waiting)
+            self.waiting += 1
+            batch = self._growing.get(key)
+            if batch is None or len(batch) >= self._batch:
+                batch = self._growing[key] = []
+                self._thread.submit(self._work, key, batch, run, time.monotonic() + self._gather)
+            batch.append((item, future))
+        return await asyncio.wrap_future(future)
 
     async def alone(self, run: Callable[[], T]) -> T:
         """Run a function in the network's thread."""
@@ -84,47 +66,36 @@ class NetworkThread:
 
     def close(self) -> None:
         """Finish the current task, and cancel the others."""
-        with self._changed:
-            self._closed = True
-            for task in self._tasks:
-                task.future.cancel()
-            self._tasks.clear()
-            self._changed.notify()
-        self._thread.join()
+        self._closed = True
+        self._thread.shutdown()
 
-    def _work(self) -> None:
-        while tasks := self._next():
-            started = time.monotonic()
-            live = [task for task in tasks if task.future.set_running_or_notify_cancel()]
-            if not live:
-                continue
-            try:
-                results = live[0].run([task.item for task in live])
-                for task, result in zip(live, results, strict=True):
-                    task.future.set_result(result)
-            except BaseException as error:  # the thread must go on for the others
-                for task in live:
-                    if not task.future.done():
-                        task.future.set_exception(error)
-            seconds = time.monotonic() - started
-            self._pace += 0.2 * (seconds / len(live) - self._pace)
-            self._watch(len(live), seconds)
-
-    def _next(self) -> list[_Task]:
-        """The oldest task and others of its key; none when the thread is to end."""
-        with self._changed:
-            while not self._tasks and not self._closed:
-                self._changed.wait()
-            while not self._closed and self._tasks:
-                first = self._tasks[0]
-                alike = [task for task in self._tasks if task.key == first.key][: self._batch]
-                left = first.since + self._gather - time.monotonic()
-                if len(alike) >= self._batch or left <= 0:
-                    for task in alike:
-                        self._tasks.remove(task)
-                    return alike
-                self._changed.wait(left)
-            return []
+    def _work(
+        self, key: Hashable, batch: _Batch, run: Callable[[list[Any]], Sequence[Any]], begin: float
+    ) -> None:
+        if len(batch) < self._batch and not self._closed:
+            time.sleep(max(0, begin - time.monotonic()))
+        started = time.monotonic()
+        with self._lock:
+            if self._growing.get(key) is batch:
+                del self._growing[key]
+            self.waiting -= len(batch)
+        if self._closed:
+            for _, future in batch:
+                future.cancel()
+        live = [(item, future) for item, future in batch if future.set_running_or_notify_cancel()]
+        if not live:
+            return
+        try:
+            results = run([item for item, _ in live])
+            for (_, future), result in zip(live, results, strict=True):
+                future.set_result(result)
+        except BaseException as error:  # the thread must go on for the others
+            for _, future in live:
+                if not future.done():
+                    future.set_exception(error)
+        seconds = time.monotonic() - started
+        self._pace += 0.2 * (seconds / len(live) - self._pace)
+        self._watch(len(live), seconds)
 
 
 class Threads:

@@ -3,7 +3,10 @@
 import asyncio
 import errno
 import json
+import time
 from collections.abc import Awaitable, Callable
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,6 +72,18 @@ def test_a_long_body_is_read_only_to_the_limit() -> None:
     assert sum(read) <= 9 * 2**20  # a little is thrown away, so that the sender sees the answer
 
 
+def test_a_body_that_only_dribbles_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solar.web.guard.middleware._PATIENCE_SECONDS", 0.2)
+
+    async def dribbling() -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    status, said = visit(dribbling, content_length="60000")
+    assert status == 408
+    assert "slow" in said["error"]
+
+
 def test_an_answer_before_the_end_of_the_body_closes_the_connection() -> None:
     async def dribbling() -> dict[str, Any]:
         await asyncio.sleep(0.01)
@@ -82,6 +97,18 @@ def test_an_answer_before_the_end_of_the_body_closes_the_connection() -> None:
     assert dict(start["headers"])[b"connection"] == b"close"
     assert b"".join(message["body"] for message in rest) == b"{}"
     assert [message.get("more_body", False) for message in rest] == [True, False]
+
+
+def test_a_body_that_comes_in_many_pieces_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    # For the guard, a second passes between any two looks at the clock.
+    clock = SimpleNamespace(monotonic=count().__next__, perf_counter=time.perf_counter)
+    monkeypatch.setattr("solar.web.guard.middleware.time", clock)
+    pieces = [True] * 59 + [False]
+
+    async def steady() -> dict[str, Any]:
+        return {"type": "http.request", "body": bytes(1024), "more_body": pieces.pop(0)}
+
+    assert visit(steady, content_length=str(60 * 1024))[0] == 200
 
 
 def test_a_long_body_that_says_so_is_not_handed_on() -> None:

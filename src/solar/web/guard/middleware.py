@@ -1,8 +1,8 @@
 """The ASGI layer around the app.
 
-It refuses requests before their bodies are read, cuts off bodies that are too long, limits the
-bytes of all uploads in progress, drops the work for visitors who have left, adds security headers,
-and counts. Connections and slow visitors are left to a reverse proxy.
+It refuses requests before their bodies are read, cuts off bodies that are too long or too slow
+while they arrive, limits the bytes of all uploads in progress, drops the work for visitors who have
+left, adds security headers, and counts. Connections are left to a reverse proxy.
 """
 
 import asyncio
@@ -46,6 +46,9 @@ _JSON_BYTES = 64 * 1024
 _FRAME = 64 * 1024  # what a multipart body holds besides its photos
 _ADD_TIMES = 16  # photos of full size in one request to add some
 
+# A body is waited for this long in all, and longer by a second for each kilobyte that has come.
+_PATIENCE_SECONDS, _BYTES_PER_SECOND = 20.0, 1024
+
 # After a refusal the sender may still be sending: reading a little lets it see the answer. Many
 # clients read it only when all is sent; those that may try again should see it.
 _LINGER_BYTES = 8 * 2**20
@@ -71,7 +74,7 @@ class Body:
         announced = headers.get("content-length", "")
         self.size = int(announced) if announced.isdecimal() else longest  # at most
         self.unread = announced not in ("", "0") or "transfer-encoding" in headers
-        self._bytes, self._begun = 0, False
+        self._bytes, self._begun, self._patience = 0, False, _PATIENCE_SECONDS
         self._complete, self.gone = asyncio.Event(), asyncio.Event()
         self.problem: WebError | None = None
         if not self.unread:
@@ -91,7 +94,7 @@ class Body:
             await self.gone.wait()
             return {"type": "http.disconnect"}
         self._begun = True
-        message = await self._receive()
+        message = await self._in_time()
         self._bytes += len(message.get("body", b""))
         if message["type"] == "http.disconnect":
             self.gone.set()
@@ -101,6 +104,24 @@ class Body:
         if not message.get("more_body"):
             self.unread = False
             self._complete.set()
+        return message
+
+    async def _in_time(self) -> Message:
+        """The next piece; a WebError if the body comes too slowly.
+
+        Only waiting counts. Otherwise a few visitors who send a byte at a time would keep the
+        budget for uploads from all others.
+        """
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._patience):
+                message = await self._receive()
+        except TimeoutError:
+            self.problem = WebError(408, "The upload is too slow: try a better connection.")
+            raise self.problem from None
+        gained = len(message.get("body", b"")) / _BYTES_PER_SECOND
+        left = self._patience - (time.monotonic() - began) + gained
+        self._patience = min(left, _PATIENCE_SECONDS)
         return message
 
     async def until_gone(self) -> None:

@@ -16,10 +16,10 @@ from typing import TypeAlias
 from solar.errors import SolarError
 from solar.images import image_size
 from solar.images.exif import exif_facts
+from solar.near_duplicates.relation import MOMENT
 from solar.near_duplicates.report import (
     COPIES,
     KINDS,
-    MOMENT,
     DuplicateGroup,
     DuplicatePhoto,
     Relation,

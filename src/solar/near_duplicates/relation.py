@@ -33,11 +33,14 @@ from solar.near_duplicates.exposure import fit
 from solar.near_duplicates.orb_prefilter import VOTES, Corners, corners, votes
 from solar.near_duplicates.orientations import WAYS, WORDS, laid_photo, way_matrix
 from solar.near_duplicates.pixel_compare import Agreement, Region, agreement, surroundings
-from solar.near_duplicates.report import COPIES, MOMENT, WHOLE, Mapping3x3, Relation
+from solar.near_duplicates.report import COPIES, WHOLE, Mapping3x3, Relation
 from solar.ranking.verify import Verifier, VerifySettings
 
 SETTINGS = VerifySettings(keypoints=500, size=512)
 """Copies need fewer keypoints than buildings do."""
+
+MOMENT = 10.0
+"""Maximum seconds between photos of a burst."""
 
 _SIDE = 384  # of pictures that are compared
 _KEPT = 128  # pictures in memory: some tens of MB

@@ -19,9 +19,6 @@ COPIES = KINDS[:3]
 Mapping3x3: TypeAlias = tuple[tuple[float, ...], ...]
 """A homography between two upright photos, whose sides count as 1: (0, 0) is the upper left."""
 
-MOMENT = 10.0
-"""Maximum seconds between frames of a burst."""
-
 WHOLE = 0.95
 """The share of a photo's area that counts as all of it."""
 

@@ -1,7 +1,7 @@
 import pytest
 
 from solar.errors import SolarError
-from solar.storage.milvus.connection import TOKEN, Options, parse_address, read_options
+from solar.storage.milvus.options import TOKEN, Options, parse_address, read_options
 
 
 @pytest.mark.parametrize(

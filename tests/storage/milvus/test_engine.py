@@ -18,8 +18,8 @@ from support.running import python
 from solar.errors import SolarError
 from solar.index import Index
 from solar.storage.milvus import connection as milvus_connection
-from solar.storage.milvus.connection import Options, parse_address
 from solar.storage.milvus.engine import MilvusEngine
+from solar.storage.milvus.options import Options, parse_address
 from solar.storage.milvus.schema import rows_of
 from solar.storage.types import Photo
 

@@ -222,11 +222,13 @@ def test_descriptors_that_are_not_numbers_are_told() -> None:
         mine(queries, torch.arange(2), unit_rows(1, 50, 4), torch.arange(50))
 
 
-def drawn(seed: int, **options: int) -> Draw:
+def drawn(seed: int, query_count: int = 2000, pool_size: int = 20_000) -> Draw:
     queries = np.arange(100, 160)
     positives = [np.array([q + 1000, q + 2000, q + 3000][: 1 + q % 3]) for q in queries]
     generator = torch.Generator().manual_seed(seed)
-    return draw_epoch(queries, positives, 5000, generator=generator, **options)
+    return draw_epoch(
+        queries, positives, 5000, query_count=query_count, pool_size=pool_size, generator=generator
+    )
 
 
 def test_epoch_draws_distinct_queries_and_photos() -> None:

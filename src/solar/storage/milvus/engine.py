@@ -1,7 +1,7 @@
 """The engine for more photos than one machine holds: a collection of Milvus.
 
 One row per photo, with its path as the primary key. The collection's properties say how the vectors
-were made. Addresses and options are in `solar.storage.milvus.connection`.
+were made. Addresses and options are in `solar.storage.milvus.options`.
 
 Milvus has no transactions. A new collection gets its name when it is complete. Adding becomes
 visible piece by piece; after a failure, adding the same again is safe.
@@ -25,8 +25,9 @@ from solar.files import is_text
 from solar.images import Roots, Stamp
 from solar.storage.conditions import Where
 from solar.storage.milvus import schema as stored
-from solar.storage.milvus.connection import BY_TAG, Connection, parse_address, read_options
+from solar.storage.milvus.connection import Connection
 from solar.storage.milvus.filter import among, expression, with_field
+from solar.storage.milvus.options import BY_TAG, parse_address, read_options
 from solar.storage.milvus.schema import CollectionFacts
 from solar.storage.protocol import Piece, validated
 from solar.storage.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
@@ -46,7 +47,7 @@ def begin(
     """Start a collection that a run fills, or open the one that a killed run has begun.
 
     One without photos is begun again. A SolarError if there is a finished one. `options` are those
-    of `solar.storage.milvus.connection.Options`, and override the address.
+    of `solar.storage.milvus.options.Options`, and override the address.
     """
     with _connected(address, options) as (connection, given):
         place, asked = connection.place, connection.options

@@ -15,7 +15,8 @@ from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.files import is_text
 from solar.images import Roots, Stamp
-from solar.storage.milvus.connection import BY_TAG, Connection, Options
+from solar.storage.milvus.connection import Connection
+from solar.storage.milvus.options import BY_TAG, Options
 from solar.storage.own_fields import FieldValue
 from solar.storage.types import DescriptorSpec, Photo
 

@@ -33,8 +33,8 @@ def draw_epoch(
     positives: Sequence[npt.NDArray[np.int64]],
     photos: int,
     *,
-    query_count: int = 2000,
-    pool_size: int = 20_000,
+    query_count: int,
+    pool_size: int,
     generator: torch.Generator,
 ) -> Draw:
     """Draw an epoch's queries, a positive for each, and the pool of all `photos` for negatives.

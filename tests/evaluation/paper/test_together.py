@@ -7,8 +7,7 @@ import torch
 from support.filled import content, filled, written
 
 from solar.describe.fast_net import FusedNet
-from solar.describe.shared_backbone import SharedBackbone
-from solar.evaluation.paper.sweep import describe_together
+from solar.evaluation.paper.sweep import SharedBackbone, describe_together
 from solar.images import find_photos
 from solar.index import Index
 from solar.models import RetrievalNet

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from solar.describe.fast_net import FusedNet
 from solar.describe.network import network_of
 from solar.describe.pipeline import Described, DescribingJob
 from solar.describe.progress import Progress
 from solar.describe.settings import Settings
-from solar.describe.shared_backbone import SharedBackbone
 from solar.errors import SolarError
 from solar.evaluation.collection import DescribedSet, open_collection
 from solar.evaluation.described_photos import DescribedPhotos, ModelDescriber, from_index
@@ -233,3 +235,27 @@ def to_json(sweeps: Mapping[str, Sequence[Sweep]]) -> dict[str, Any]:
         }
         for name, many in sweeps.items()
     }
+
+
+class SharedBackbone(FusedNet):
+    """Several networks with one backbone: their descriptors side by side, (b, networks · dim)."""
+
+    def __init__(
+        self,
+        nets: Sequence[RetrievalNet],
+        *,
+        scales: Sequence[float],
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(nets[0], scales=scales, dtype=dtype)
+        self.heads = list(nets)
+
+    def _describe(self, pixels: Tensor) -> Tensor:
+        maps = [self.net.backbone(images) for images in self.inputs(pixels)]
+        each = [head.average([head.head(features) for features in maps]) for head in self.heads]
+        return torch.cat([_finite(rows) for rows in each], dim=1)
+
+
+def _finite(rows: Tensor) -> Tensor:
+    """Descriptors that left the range of float32 become zeros: photos that are ranked last."""
+    return torch.where(rows.isfinite().all(dim=1, keepdim=True), rows, torch.zeros_like(rows))

@@ -25,6 +25,7 @@ def names(folder: Path, **options: bool) -> list[str]:
 
 def test_what_is_hidden_or_no_photo_is_passed_over_in_silence(tmp_path: Path) -> None:
     fill(tmp_path, "b.jpg", "a/c.PNG", ".b.jpg", ".git/d.jpg", "notes.md", "jpg", "e.jpg.part")
+    fill(tmp_path, "a/@eaDir/c.PNG/SYNOPHOTO_THUMB_M.jpg", "#recycle/f.jpg")
     found = scan_folder(tmp_path)
     assert [one.below for one in found.found] == ["a/c.PNG", "b.jpg"]
     assert found.skipped == {}

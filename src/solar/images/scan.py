@@ -16,6 +16,8 @@ SUFFIXES = frozenset(
 )
 """Endings of photos, in lower case."""
 
+# Folders of a NAS: thumbnails of photos, and what was deleted.
+_OF_THE_SYSTEM = frozenset({"@eaDir", "#recycle"})
 RAW_SUFFIXES = frozenset(
     {".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef", ".srw"}
 )
@@ -120,7 +122,7 @@ def scan_folder(
             continue
         entered.add((facts.st_dev, facts.st_ino))
         for entry in inside:
-            if entry.name.startswith("."):
+            if entry.name.startswith(".") or entry.name in _OF_THE_SYSTEM:
                 continue
             path = f"{below}/{entry.name}" if below else entry.name
             if not _is_folder(entry):

@@ -226,7 +226,7 @@ def version_of(photo: Photo) -> str:
 
 
 class Uploads(Cache[str, VisiblePhoto]):
-    """Photos that visitors search with, in memory; the oldest are dropped first."""
+    """Photos that visitors search with, in memory; those not used for longest are dropped first."""
 
     def __init__(self, budget: int, most: int = 1000) -> None:
         super().__init__(budget, lambda photo: len(photo.source), most)  # type: ignore[arg-type]

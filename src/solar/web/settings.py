@@ -49,7 +49,7 @@ class WebSettings:
     queue: int = 64  # searches and clicks that wait for the network; beyond it, there is a 503
     batch: int = 16  # queries of the same size in one forward pass, at most
     threads: int = 2  # that decode, search and match
-    query_bytes: int = 128 * MIB  # uploaded queries; the oldest are dropped
+    query_bytes: int = 128 * MIB  # uploaded queries; those not used for longest are dropped
     picture_bytes: int = 64 * MIB  # cached thumbnails and pictures
     attention_bytes: int = 256 * MIB  # cached attention maps
     attention_size: int = SIZE  # shorter side of photos for attention maps

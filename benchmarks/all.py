@@ -158,11 +158,11 @@ groups-landmarks, of solar-lite0
 groups-buildings, of solar-lite0
     groups.py --photos {data}/buildings/val-0.tar --folder {work}/groups
         --json {result}
-duplicates_edits, of solar-r18
-    duplicates.py edits --photos {coco} --folder {work}/edits --backend openvino-int8 --hash
-        --json {result}
+duplicates_edits, of solar-lite0
+    duplicates.py edits --photos {coco} --folder {work}/edits --backend auto --hash --json {result}
 duplicates_keep
-    duplicates.py keep --photos {collections}/val --folder {work}/keep --count 400 --json {result}
+    duplicates.py keep --photos {collections}/val --folder {work}/keep --count 1000
+        --json {result}
 duplicates_large, of solar-r18, quiet
     duplicates.py large --photos {coco} --folder {work}/large --json {result}
 pairs, of solar-r18, quiet

@@ -26,7 +26,7 @@ RAW_SUFFIXES = frozenset(
 
 def is_raw(name: str) -> bool:
     """Whether a file is a camera's RAW file, by its name."""
-    return Path(name).suffix.lower() in RAW_SUFFIXES
+    return _suffix(name) in RAW_SUFFIXES
 
 
 VIDEO_SUFFIXES = frozenset(

@@ -304,11 +304,7 @@ def unchecked() -> Iterator[None]:
         return dict(view.execute(f"SELECT row, path FROM photos WHERE {wanted}", [some]))
 
     with (
-        mock.patch.object(folder_engine, "whole", nothing),
-        mock.patch.object(folder_engine.FolderEngine, "_check", nothing),
-        mock.patch.object(
-            folder_engine.FolderVectors, "paths", lambda _, view, rows: paths(view, rows)
-        ),
+        mock.patch.object(folder_engine, "check_segments", nothing),
         mock.patch.object(View, "paths", paths),
     ):
         yield

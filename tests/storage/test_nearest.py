@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from solar.storage import nearest
+from solar.storage.rows import Rows
 
 
 def unit(seed: int, rows: int, dim: int = 16) -> np.ndarray:
@@ -120,3 +121,18 @@ def test_a_row_behind_the_last_is_refused() -> None:
     np.testing.assert_allclose(products, expected, rtol=1e-5)
     with pytest.raises(IndexError, match="row 6 of 6"):
         nearest.with_own_rows(queries, vectors, rows + (rows == 5))
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("looked_up", [True, False], ids=["in place", "together"])
+def test_rows_of_several_arrays_are_multiplied_as_those_of_one(
+    queries: int, looked_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 0 if looked_up else 1 << 40
+    monkeypatch.setattr(nearest, "_OWN", limit)
+    monkeypatch.setattr(nearest, "_OWN_NUMBERS", limit)
+    whole, asked = unit(0, 60), unit(1, queries)
+    parts = Rows([whole[:7], whole[7:8], whole[8:40], whole[40:]], whole.shape[1])
+    rows = np.random.default_rng(2).integers(-1, 60, (queries, 30))
+    expected = np.where(rows < 0, -np.inf, np.einsum("qd,qrd->qr", asked, whole[rows]))
+    np.testing.assert_allclose(nearest.with_own_rows(asked, parts, rows), expected, rtol=1e-5)

@@ -22,8 +22,9 @@ Multiply: TypeAlias = Callable[[AnyFloats, Vectors], object]
 LARGE = 1 << 25
 """From this many numbers on, an import of Faiss or PyTorch is worth its time."""
 
-# With fewer rows per array, looking each of them up takes longer than copying the rows together.
-_OWN = 256
+# With fewer rows per array, looking each of them up takes longer than copying the rows together;
+# for a single query, with fewer numbers.
+_OWN, _OWN_NUMBERS = 256, 1 << 13
 
 # Sums of float16 products may differ by this much in another order than NumPy's.
 _UNSURE = 1e-5
@@ -35,8 +36,11 @@ def with_own_rows(queries: Vectors, vectors: Matrix, rows: RowNumbers) -> Vector
         raise IndexError(f"row {rows.max()} of {len(vectors)}")
     held = as_rows(vectors)
     whole = held.whole
-    if whole is None and held.dtype == np.float32 and rows.size > _OWN * len(held.parts):
-        return _part_by_part(queries, held, rows)
+    if whole is None and held.dtype == np.float32:
+        if len(rows) == 1 and rows.size * queries.shape[1] > _OWN_NUMBERS * len(held.parts):
+            return _part_by_part_alone(queries, held, rows)
+        if rows.size > _OWN * len(held.parts):
+            return _part_by_part(queries, held, rows)
     if whole is None or whole.dtype != np.float32 or not whole.flags.c_contiguous:
         pairs = zip(queries, rows, strict=True)
         products: Vectors = np.stack([np.asarray(vectors[own], np.float32) @ q for q, own in pairs])
@@ -71,6 +75,21 @@ def _part_by_part(queries: Vectors, vectors: Rows, rows: RowNumbers) -> Vectors:
         found = _by_numbers(queries, part, own)
         at = np.broadcast_to(queue, inside.shape)[inside], order[queue, places][inside]
         products[at] = found[inside]
+    return products
+
+
+def _part_by_part_alone(query: Vectors, vectors: Rows, rows: RowNumbers) -> Vectors:
+    """The same for a single query (1, dim), which needs no table of places."""
+    order = np.argsort(rows[0])
+    ascending = rows[0, order]
+    bounds = ascending.searchsorted(vectors.starts).tolist()
+    products = np.full(rows.shape, -np.inf, np.float32)
+    for part, start, first, last in zip(
+        vectors.parts, vectors.starts, bounds, bounds[1:], strict=False
+    ):
+        if first < last:
+            own = ascending[None, first:last] - start
+            products[0, order[first:last]] = _by_numbers(query, part, own)[0]
     return products
 
 

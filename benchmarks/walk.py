@@ -21,6 +21,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
+from lib.machine import machine
 from PIL import Image
 
 import solar
@@ -147,7 +148,8 @@ def main() -> None:
             for file, names in found.items():
                 print(f"  {file}: {', '.join(names)}")
     if options.json:
-        options.json.write_text(json.dumps(counts, indent=1) + "\n")
+        text = json.dumps({"machine": machine(), **counts}, indent=1)
+        options.json.write_text(text + "\n")
 
 
 if __name__ == "__main__":

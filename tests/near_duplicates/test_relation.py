@@ -9,6 +9,7 @@ from PIL import Image
 from support.warped import toy_photo
 
 from solar.near_duplicates.relation import PhotoComparer
+from solar.near_duplicates.report import Relation
 from solar.ranking.verify import Verifier
 
 
@@ -63,3 +64,20 @@ def test_several_frames_are_the_same_in_the_same_file_alone(
     with Image.open(io.BytesIO(pair)) as opened:
         alone = saved(opened.convert("RGB"))
     assert kind(comparer, pair, alone) == "exact"
+
+
+def test_a_link_is_no_copy_of_its_photo_and_less_than_a_copy_of_it(
+    comparer: PhotoComparer, tmp_path: Path
+) -> None:
+    photo, copy, link = (tmp_path / name for name in ("b.png", "c.png", "a.png"))
+    Image.fromarray(toy_photo(0, (160, 120))).save(photo)
+    copy.write_bytes(photo.read_bytes())
+    link.symlink_to(photo)
+
+    def between(a: Path, b: Path) -> Relation | None:
+        return comparer.relation(comparer.given(a), comparer.given(b), 0)
+
+    assert between(link, photo) is None
+    found = between(link, copy)
+    assert found is not None
+    assert (found.kind, found.better) == ("exact", "b")

@@ -120,7 +120,7 @@ class PhotoComparer:
         part: bool = True,
         place: bool = False,
     ) -> Relation | None:
-        """How b is related to a; None if it is not.
+        """How b is related to a; None if it is not, or is a link to the same file.
 
         Args:
             a: A photo.
@@ -129,6 +129,8 @@ class PhotoComparer:
             part: Whether one may be part of the other.
             place: Whether they may show one place; then corners are matched first.
         """
+        if _one_file(a.source, b.source):
+            return None
         if way >= 0 and (whole := _laid_over(a, b, way)) is not None:
             return whole
         if not part and not (place and votes(a.corners, b.corners) >= VOTES):
@@ -147,6 +149,9 @@ def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
     first, second = (FileTraces.of(one.source) for one in (a, b))
     exact = way == 0 and a.size == b.size and found.difference < 0.01 and _equal(first, second)
     better, because = whole_verdict(first, second, way, exact=exact)
+    links = [isinstance(one.source, Path) and one.source.is_symlink() for one in (a, b)]
+    if exact and links[0] != links[1]:
+        better, because = "b" if links[0] else "a", "the other is a link"
     kind = "exact" if exact else "copy"
     relation = Relation(0, 1, kind, mapping=mapping, difference=found.difference)
     relation = replace(relation, better=better, because=because)
@@ -253,6 +258,16 @@ def _larger(
     first_file, second_file = (FileTraces.of(one.source) for one in (a, b))
     finer, _ = detail_verdict(first_file, second_file, way, in_a, in_b)
     return (better, why) if finer in ("", better) else ("", "")
+
+
+def _one_file(a: Source, b: Source) -> bool:
+    """Whether two names are of one file: without it, the other would name nothing."""
+    if not (isinstance(a, str | Path) and isinstance(b, str | Path)):
+        return False
+    try:
+        return Path(a).samefile(b)
+    except OSError:
+        return False
 
 
 def _same_place(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:

@@ -8,6 +8,7 @@ because nothing else of solar is imported here.
 import os
 import platform
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -77,6 +78,11 @@ def _openvino(file: Path, threads: int, *, bf16: bool = False) -> Run:
     return lambda images: request.infer([images], share_inputs=True)[0]
 
 
+# Two threads that give OpenVINO its first arrays at once may wait for each other for ever: its
+# bindings look up numpy with a lock of their own held. So they do it here first, in one thread.
+_STARTING = threading.Lock()
+
+
 def _compiled(
     file: Path, threads: int, bf16: bool, streams: int = 1, cache: Path | None = None
 ) -> Any:
@@ -90,6 +96,8 @@ def _compiled(
     }
     if cache is not None:
         settings["CACHE_DIR"] = str(cache)
+    with _STARTING:
+        openvino.Tensor(np.zeros(1, np.float32))
     # Sizes stay open: compiled once for each size it was measured no faster.
     return openvino.Core().compile_model(file, "CPU", settings)
 

@@ -283,11 +283,6 @@ class Batch(Generic[Key]):
     keys: list[Key]
     pixels: list[Any]
 
-    @property
-    def area(self) -> int:
-        """Pixels of all its photos."""
-        return sum(one.shape[0] * one.shape[1] for one in self.pixels)
-
 
 @dataclass
 class Batcher(Generic[Key]):
@@ -303,6 +298,8 @@ class Batcher(Generic[Key]):
     budget: int = BATCH_PIXELS  # pixels per batch (a photo larger than that goes alone)
     alike: bool = True  # photos of a batch have one size
     _waiting: dict[tuple[int, ...], Batch[Key]] = field(default_factory=dict)
+    _pixels: int = 0
+    _photos: int = 0
 
     def add(self, key: Key, pixels: Any) -> Iterator[Batch[Key]]:
         """Take one photo; yield the batches that are full now."""
@@ -311,18 +308,26 @@ class Batcher(Generic[Key]):
         batch.keys.append(key)
         batch.pixels.append(pixels)
         area = pixels.shape[0] * pixels.shape[1]
+        self._pixels += area
+        self._photos += 1
         if len(batch.keys) >= self.most or (len(batch.keys) + 1) * area > self.budget:
-            yield self._waiting.pop(size)
-        while (
-            sum(one.area for one in self._waiting.values()) > 4 * self.budget
-            or sum(len(one.keys) for one in self._waiting.values()) > 8 * self.most
-        ):
-            yield self._waiting.pop(max(self._waiting, key=lambda size: self._waiting[size].area))
+            yield self._take(size)
+        while self._pixels > 4 * self.budget or self._photos > 8 * self.most:
+            yield self._take(max(self._waiting, key=self._held))
 
     def flush(self) -> Iterator[Batch[Key]]:
         """Yield all that still wait, in the order in which their sizes came up."""
         for size in list(self._waiting):
-            yield self._waiting.pop(size)
+            yield self._take(size)
+
+    def _held(self, size: tuple[int, ...]) -> int:
+        return sum(one.shape[0] * one.shape[1] for one in self._waiting[size].pixels)
+
+    def _take(self, size: tuple[int, ...]) -> Batch[Key]:
+        self._pixels -= self._held(size)
+        batch = self._waiting.pop(size)
+        self._photos -= len(batch.keys)
+        return batch
 
 
 def decoders_for(device: Any) -> int:

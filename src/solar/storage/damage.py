@@ -26,10 +26,13 @@ _CHECKED_AT_ONCE = 64 << 20
 
 @dataclass(frozen=True)
 class Mapped:
-    """The segments of a version, their files, and what these hold."""
+    """The segments of a version, their files, and what these hold.
+
+    Files are text, which is looked up faster than a path, and every search does so.
+    """
 
     segments: Sequence[Segment]
-    files: Sequence[Path]
+    files: Sequence[str]
     vectors: Rows
 
 
@@ -40,13 +43,13 @@ def check_segments(state: Mapped, rows: Iterable[int], sound: set[str]) -> None:
     """
     small = state.vectors.nbytes <= _CHECKED_AT_ONCE
     numbers = range(len(state.segments)) if small else holding(state, rows)
+    fresh = [number for number in numbers if state.segments[number].sha256 not in sound]
     with contextlib.suppress(FileNotFoundError):  # replaced: the old one stays mapped
-        refuse_short(state, numbers)
-    for number in numbers:
-        if (known := state.segments[number].sha256) not in sound:
-            if problem := damage(state, number):
-                raise SolarError(problem)
-            sound.add(known)
+        refuse_short(state, fresh)
+    for number in fresh:
+        if problem := damage(state, number):
+            raise SolarError(problem)
+        sound.add(state.segments[number].sha256)
 
 
 def holding(state: Mapped, rows: Iterable[int]) -> list[int]:

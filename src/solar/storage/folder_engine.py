@@ -321,6 +321,8 @@ class FolderEngine(FolderStorage[FolderVectors]):
             for batch in view.batches(rows):
                 wanted = [row for row, _ in batch]
                 check_segments(state, wanted, self._sound)
+                with contextlib.suppress(FileNotFoundError):  # replaced: the old one stays mapped
+                    refuse_short(state, holding(state, wanted))
                 yield [photo for _, photo in batch], np.asarray(state.vectors[wanted], np.float32)
 
     def sample(self, count: int) -> tuple[list[Photo], Vectors]:
@@ -394,7 +396,8 @@ class FolderEngine(FolderStorage[FolderVectors]):
         pairs = zip(files, named, strict=True)
         vectors = [mapped(file, one.rows, self.spec.dim) for file, one in pairs]
         rows = Rows(vectors, self.spec.dim)
-        return FolderVectors(version, view.roots(), view.removed(), named, files, rows)
+        names = [str(file) for file in files]
+        return FolderVectors(version, view.roots(), view.removed(), named, names, rows)
 
     def _state(self, view: View, version: Version) -> FolderVectors:
         state = super()._state(view, version)

@@ -80,16 +80,22 @@ def _part_by_part(queries: Vectors, vectors: Rows, rows: RowNumbers) -> Vectors:
 
 def _part_by_part_alone(query: Vectors, vectors: Rows, rows: RowNumbers) -> Vectors:
     """The same for a single query (1, dim), which needs no table of places."""
+    faiss = import_module("faiss")
     order = np.argsort(rows[0])
-    ascending = rows[0, order]
-    bounds = ascending.searchsorted(vectors.starts).tolist()
-    products = np.full(rows.shape, -np.inf, np.float32)
-    for part, start, first, last in zip(
-        vectors.parts, vectors.starts, bounds, bounds[1:], strict=False
-    ):
+    own = rows[0, order]
+    bounds = own.searchsorted(vectors.starts)
+    own[bounds[0] :] -= vectors.starts[:-1].repeat(np.diff(bounds))
+    found = np.full(len(own), -np.inf, np.float32)
+    query, ends = faiss.swig_ptr(np.ascontiguousarray(query)), bounds.tolist()
+    for part, first, last in zip(vectors.parts, ends, ends[1:], strict=False):
         if first < last:
-            own = ascending[None, first:last] - start
-            products[0, order[first:last]] = _by_numbers(query, part, own)[0]
+            arrays = part, own[first:last]
+            faiss.fvec_inner_products_by_idx(
+                faiss.swig_ptr(found[first:last]), query, *map(faiss.swig_ptr, arrays),
+                vectors.shape[1], 1, last - first,
+            )  # fmt: skip
+    products = np.empty(rows.shape, np.float32)
+    products[0, order] = found
     return products
 
 

@@ -163,8 +163,6 @@ duplicates_edits, of solar-lite0
 duplicates_keep
     duplicates.py keep --photos {collections}/val --folder {work}/keep --count 1000
         --json {result}
-duplicates_large, of solar-r18, quiet
-    duplicates.py large --photos {coco} --folder {work}/large --json {result}
 pairs, of solar-r18, quiet
     pairs.py --vectors {vectors} --scene sceaux_castle={data}/scenes/sceaux_castle --scene
         sacre_coeur={data}/scenes/sacre_coeur --scene lund={lund} --k 2 3 5 8 --json {result}

@@ -4,7 +4,6 @@
     python benchmarks/duplicates.py keep --photos val/ --folder work --count 1000
     python benchmarks/duplicates.py apart --photos val-0.tar --folder work --known copies.csv
     python benchmarks/duplicates.py frames --photos frames/ --folder work
-    python benchmarks/duplicates.py large --photos train2017 --folder work
     python benchmarks/duplicates.py killed --photos train2017 --folder work
 
 `edits` draws `--count` photos and edits some of them from a seed (`lib/photo_edits.py`), and counts
@@ -14,9 +13,8 @@ the best F1 on these very photos. `keep` makes twelve edits of each photo, and c
 pairs the original is kept, which are open, and which originals are listed for removal, without a
 search. `apart` lists what is called a copy among photos of which none should be, but for
 the pairs of a `--known` table (`duplicates_true_copies.csv`). `frames` does the
-same for the frames of a video, and says what neighbours are called. `large` takes time and memory,
-also of one more photo. `killed` stops a run with SIGKILL at random moments, and compares its report
-with that of a run that nobody stopped.
+same for the frames of a video, and says what neighbours are called. `killed` stops a run with
+SIGKILL at random moments, and compares its report with that of a run that nobody stopped.
 
 Descriptors are made with `--size` pixels at one scale, in an index that another run goes on with.
 """
@@ -284,42 +282,7 @@ def frames(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-# Time, memory, stops
-
-
-def large(options: argparse.Namespace) -> dict[str, Any]:
-    """Time and memory of a large collection, and of one more photo."""
-    from solar.index import Index
-    from solar.near_duplicates.copy_lookup import CopyFinder
-
-    index = built(options.photos, options)
-    report, cost = grouped(index, options.folder / "large.json")
-    opened = Index.open(index)
-    names = opened.paths
-    chosen = random.Random(options.seed).sample(names, 21)
-    times, busy, describing = [], [], []
-    finder: CopyFinder | None = None  # made while the first photo is looked for
-    for name in chosen:
-        photo = (options.photos / name).read_bytes()
-        begin, used = time.perf_counter(), time.process_time()
-        finder = finder or CopyFinder(opened)
-        finder.find(photo)
-        times.append(1000 * (time.perf_counter() - begin))
-        busy.append(1000 * (time.process_time() - used))
-        used = time.process_time()
-        opened.describe(photo)
-        describing.append(1000 * (time.process_time() - used))
-    return {
-        "photos": len(names),
-        **cost,
-        "groups": dict(Counter(group.kind for group in DuplicateReport.read(report))),
-        "one photo, ms": {
-            "first": round(times[0]),
-            "median": round(float(np.median(times[1:]))),
-            "median, CPU": round(float(np.median(busy[1:]))),
-            "median, CPU, of the description": round(float(np.median(describing[1:]))),
-        },
-    }
+# Stops
 
 
 def killed(options: argparse.Namespace) -> dict[str, Any]:
@@ -407,10 +370,7 @@ def pair(a: str, b: str) -> tuple[str, str]:
     return (a, b) if a < b else (b, a)
 
 
-MEASURED = {
-    **{"edits": edits, "keep": keep, "apart": apart},
-    **{"frames": frames, "large": large, "killed": killed},
-}
+MEASURED = {"edits": edits, "keep": keep, "apart": apart, "frames": frames, "killed": killed}
 
 if __name__ == "__main__":
     main()

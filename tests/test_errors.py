@@ -1,6 +1,6 @@
 import pytest
 
-from solar.errors import printable
+from solar.errors import and_more, printable
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,10 @@ def test_ordinary_names_stay_as_they_are(text: str) -> None:
 def test_what_could_act_on_a_terminal_is_shown_as_an_escape(text: str, shown: str) -> None:
     assert printable(text) == shown
     printable(text).encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("errors", "told"), [(["b"], "b"), (["b", "a"], "a And 1 more."), ("cba", "a And 2 more.")]
+)
+def test_the_first_of_some_errors_counts_the_others(errors: list[str], told: str) -> None:
+    assert and_more(errors) == told

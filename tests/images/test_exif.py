@@ -68,7 +68,8 @@ def test_south_and_west_are_negative(north: str, east: str, signs: tuple[int, in
         {**EIFFEL, 3: "N"},
         {**EIFFEL, 2: (91.0, 0.0, 0.0)},
         {**EIFFEL, 4: (180.0, 0.0, 0.1)},
-        {**EIFFEL, 2: (48.0, 61.0, 0.0)},
+        {**EIFFEL, 2: (48.0, 60.0, 0.0)},
+        {**EIFFEL, 2: (48.0, 51.0, 61.0)},
         {**EIFFEL, 2: (0.0, 0.0, 0.0), 4: (0.0, 0.0, 0.0)},  # no satellite yet
     ],
 )

@@ -172,6 +172,7 @@ def search(
 ) -> Found:
     """The best k of each query, ranked as an index ranks them."""
     candidates = held.candidates(queries, vectors, k, ["vectors"], present)
+    assert candidates is not None, "no room"
     ranked = nearest.rank_all(queries, vectors, candidates, k)
     rows, scores = zip(*(zip(*best, strict=True) for best in ranked), strict=True)
     return np.array(rows), np.array(scores, np.float32)

@@ -30,39 +30,26 @@ def nearest_rows(vectors: Matrix, device: str | None = None) -> Neighbours:
 
     With the device `cuda`, on GPUs; if they have no room, on the CPU with a warning.
     """
+    held = None
     if device is not None and device.startswith("cuda"):
-        return _on_device(vectors, device)
-    return lambda queries, k: _ranked(queries, vectors, nearest.scan(queries, vectors, k), k)
+        from solar.storage.gpu_search import GpuVectors, devices_called
 
-
-def _on_device(vectors: Matrix, device: str) -> Neighbours:
-    from solar.storage.gpu_search import DeviceMemoryError, vectors_on, warn_of_fallback
-
-    held = vectors_on(device)
+        held = GpuVectors(devices_called(device))
 
     def search(queries: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
-        nonlocal held
+        found = None
         if held is not None:
-            try:
-                candidates = held.candidates(queries, vectors, k, stamp=["vectors"])
-                return _ranked(queries, vectors, candidates, k)
-            except DeviceMemoryError as error:
-                warn_of_fallback(error)
-                held = None
-        return _ranked(queries, vectors, nearest.scan(queries, vectors, k), k)
+            found = held.candidates(queries, vectors, k, stamp=["vectors"])
+        if found is None:
+            found = nearest.scan(queries, vectors, k)
+        rows = np.full((len(queries), k), -1, np.int64)
+        scores = np.zeros((len(queries), k), np.float32)
+        for number, ranked in enumerate(nearest.rank_all(queries, vectors, found, k)):
+            rows[number, : len(ranked)] = [row for row, _ in ranked]
+            scores[number, : len(ranked)] = [score for _, score in ranked]
+        return rows, scores
 
     return search
-
-
-def _ranked(
-    queries: Vectors, vectors: Matrix, candidates: RowNumbers, k: int
-) -> tuple[RowNumbers, Floats]:
-    rows = np.full((len(queries), k), -1, np.int64)
-    scores = np.zeros((len(queries), k), np.float32)
-    for number, ranked in enumerate(nearest.rank_all(queries, vectors, candidates, k)):
-        rows[number, : len(ranked)] = [row for row, _ in ranked]
-        scores[number, : len(ranked)] = [score for _, score in ranked]
-    return rows, scores
 
 
 def largest(scores: Floats, k: int) -> RowNumbers:

@@ -15,21 +15,21 @@ import os
 import threading
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from solar.arrays import Flags, RowNumbers, Vectors
-from solar.errors import SolarError
 from solar.storage import nearest
 from solar.storage.catalogue import Metadata
 from solar.storage.catalogue_view import Version, View
 from solar.storage.conditions import Where
 from solar.storage.folder_engine import FolderEngine, FolderVectors
 from solar.storage.rows import Matrix
-from solar.storage.types import Hit
 
 # Numbers and rows of a block. Its products with the queries of a turn take up to a gibibyte, and
 # so does a copy of float16 rows in float32.
@@ -42,15 +42,14 @@ _RANKED = 1 << 14  # rows of one query
 _RESERVE = 3 << 30  # bytes of a GPU that stay free for searching
 
 
-class DeviceMemoryError(SolarError):
-    """Vectors do not fit into the memory of a device, or there is no such device."""
-
-
 class GpuVectors:
-    """Vectors in the memory of devices, each block where most memory is free; thread-safe."""
+    """Vectors in the memory of devices, each block where most memory is free; thread-safe.
+
+    Where there is no room, or no device, it warns once and gives up: the CPU searches.
+    """
 
     def __init__(self, devices: Sequence[torch.device]) -> None:
-        self._devices = devices
+        self.devices = devices
         self._blocks: list[Tensor] = []  # (count, dim), each on one device
         self._stamp: tuple[Hashable, ...] = ()
         self._lock = threading.Lock()
@@ -70,8 +69,10 @@ class GpuVectors:
         k: int,
         stamp: Sequence[Hashable],
         present: Flags | None = None,
-    ) -> RowNumbers:
+    ) -> RowNumbers | None:
         """Rows (n, m) with the k largest inner products with each query (n, dim); -1 is none.
+
+        None if there is no room for the vectors.
 
         Args:
             queries: (n, dim).
@@ -80,39 +81,38 @@ class GpuVectors:
             stamp: Identifies the vectors. If this or that of the loaded vectors is the beginning of
                 the other, only missing rows are loaded.
             present: (rows,) which may be found; all by default.
-
-        Raises:
-            DeviceMemoryError: There is no room for the vectors.
         """
         queries = np.ascontiguousarray(queries, np.float32)
         with self._lock:
-            try:
-                self._follow(vectors, tuple(stamp))
-                found = [
-                    self._best(queries[at : at + _QUERIES], vectors, k, present)
-                    for at in range(0, len(queries), _QUERIES)
-                ]
-            except torch.OutOfMemoryError:
-                raise self._too_small(vectors) from None
-        return np.concatenate(found) if found else np.empty((0, 0), np.int64)
+            with suppress(torch.OutOfMemoryError):
+                if self.devices and self._follow(vectors, tuple(stamp)):
+                    found = [
+                        self._best(queries[at : at + _QUERIES], vectors, k, present)
+                        for at in range(0, len(queries), _QUERIES)
+                    ]
+                    return np.concatenate(found) if found else np.empty((0, 0), np.int64)
+            self._give_up(vectors)
+        return None
 
     def close(self) -> None:
         """Free the memory."""
         with self._lock:
             self._release()
 
-    def _follow(self, vectors: Matrix, stamp: tuple[Hashable, ...]) -> None:
+    def _follow(self, vectors: Matrix, stamp: tuple[Hashable, ...]) -> bool:
+        """Load rows that are missing; False where there is no room for them."""
         both = min(len(stamp), len(self._stamp))
         if not both or stamp[:both] != self._stamp[:both]:
             self._release()
         missing = len(vectors) - len(self)
         if missing <= 0:
-            return
+            return True
         if missing * vectors.shape[1] * vectors.itemsize > self._free():
-            raise self._too_small(vectors)
+            return False
         while len(self) < len(vectors):
             self._load_block(vectors)
         self._stamp = stamp
+        return True
 
     def _load_block(self, vectors: Matrix) -> None:
         """Fill up the last block, so that small additions make no small blocks, or add one."""
@@ -121,7 +121,7 @@ class GpuVectors:
         if self._blocks and len(self._blocks[-1]) < most:
             last = self._blocks.pop()
         else:
-            device = max(self._devices, key=free_memory)
+            device = max(self.devices, key=free_memory)
             dtype = torch.float16 if vectors.dtype == np.float16 else torch.float32
             last = torch.empty((0, dim), dtype=dtype, device=device)
         vectors = vectors[len(self) :][:most]
@@ -187,15 +187,17 @@ class GpuVectors:
         self._blocks, self._stamp = [], ()
 
     def _free(self) -> int:
-        return sum(max(free_memory(device) - _RESERVE, 0) for device in self._devices)
+        return sum(max(free_memory(device) - _RESERVE, 0) for device in self.devices)
 
-    def _too_small(self, vectors: Matrix) -> DeviceMemoryError:
-        """Free the memory held, and say how much there is."""
+    def _give_up(self, vectors: Matrix) -> None:
+        """Free the memory held, and say once how much there is."""
         self._release()
-        need, free = vectors.nbytes / 1e9, self._free() / 1e9
-        return DeviceMemoryError(
-            f"The vectors take {need:.1f} GB of GPU memory, and {free:.1f} GB are free."
-        )
+        if self.devices:
+            need, free = vectors.nbytes / 1e9, self._free() / 1e9
+            warn_of_fallback(
+                f"The vectors take {need:.1f} GB of GPU memory, and {free:.1f} GB are free"
+            )
+        self.devices = []
 
 
 def free_memory(device: torch.device) -> int:
@@ -207,33 +209,24 @@ def free_memory(device: torch.device) -> int:
 
 
 def devices_called(name: str) -> list[torch.device]:
-    """Every GPU for `cuda`, one of them for `cuda:1`; a DeviceMemoryError if there is none."""
-    missing = DeviceMemoryError(f"This machine has no device {name}.")
+    """Every GPU for `cuda`, one of them for `cuda:1`; none and a warning if there is none."""
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise missing from None
-    if device.type != "cuda":
-        return [device]
-    every = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
-    found = every if device.index is None else every[device.index : device.index + 1]
+        found = []
+    else:
+        if device.type != "cuda":
+            return [device]
+        every = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
+        found = every if device.index is None else every[device.index : device.index + 1]
     if not found:
-        raise missing
+        warn_of_fallback(f"This machine has no device {name}")
     return found
 
 
-def vectors_on(device: str) -> GpuVectors | None:
-    """Vectors on `devices_called(device)`; None and a warning if there is none."""
-    try:
-        return GpuVectors(devices_called(device))
-    except DeviceMemoryError as error:
-        warn_of_fallback(error)
-        return None
-
-
-def warn_of_fallback(error: DeviceMemoryError) -> None:
+def warn_of_fallback(why: str) -> None:
     """Warn that a search takes place on the CPU."""
-    warnings.warn(f"{str(error).rstrip('.')}: searching on the CPU.", stacklevel=3)
+    warnings.warn(f"{why}: searching on the CPU.", stacklevel=3)
 
 
 def open_index(
@@ -242,46 +235,34 @@ def open_index(
     """Open an index of vectors in a folder, to be searched on `devices_called(device)`."""
     folder = Path(address)
     metadata = metadata or Metadata(folder)
-    engine = GpuEngine(folder, *metadata.facts, metadata)
-    engine.on_gpu = vectors_on(device)
-    return engine
+    return GpuEngine(GpuVectors(devices_called(device)), folder, *metadata.facts, metadata)
 
 
 class GpuEngine(FolderEngine):
     """An index in a folder, searched exactly on devices."""
 
-    on_gpu: GpuVectors | None = None
-
-    def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
-        """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
-        try:
-            return super().search(queries, k, where)
-        except DeviceMemoryError as error:
-            self.on_gpu = None
-            warn_of_fallback(error)
-            return super().search(queries, k, where)
+    def __init__(self, held: GpuVectors, *folder: Any) -> None:
+        super().__init__(*folder)
+        self._held = held
 
     def close(self) -> None:
         """Close files and free the memory of devices."""
-        if self.on_gpu is not None:
-            self.on_gpu.close()
+        self._held.close()
         super().close()
 
     def _state_with_codes(self, view: View, version: Version) -> FolderVectors:
-        load = super()._state_with_codes if self.on_gpu is None else self._state
+        load = self._state if self._held.devices else super()._state_with_codes
         return load(view, version)
 
     def _candidates(
         self, view: View, state: FolderVectors, queries: Vectors, k: int, where: Where
     ) -> RowNumbers:
-        on_gpu = self.on_gpu
-        if on_gpu is None:
-            return super()._candidates(view, state, queries, k, where)
         present = None
-        if where:
+        if where and self._held.devices:
             present = np.zeros(len(state.vectors), np.bool_)
             present[view.matching(where)] = True
         elif len(state.removed):
             present = np.ones(len(state.vectors), np.bool_)
             present[state.removed] = False
-        return on_gpu.candidates(queries, state.vectors, k, state.segments, present)
+        found = self._held.candidates(queries, state.vectors, k, state.segments, present)
+        return super()._candidates(view, state, queries, k, where) if found is None else found

@@ -4,7 +4,7 @@ An editor crops, scales, mirrors and turns by quarters, and edges stay parallel 
 photos of one place nearly never fit so: their cameras were tilted differently.
 """
 
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,21 +15,9 @@ _GUESSES = 400
 _STRETCH = 2.0  # width against height
 _SCALES = (1 / 8, 8.0)
 
-
-@dataclass(frozen=True, eq=False)
-class AxisMapping:
-    """A mapping from points of one photo to points of another.
-
-    Attributes:
-        matrix: 3×3; every row but the last has one entry beside the shift.
-        inliers: (n,) which pairs of points agree.
-    """
-
-    matrix: Doubles
-    inliers: Flags
-
-    def __len__(self) -> int:
-        return int(self.inliers.sum())
+AxisMapping: TypeAlias = tuple[Doubles, Flags]
+"""A 3×3 matrix from points of one photo to those of another, of which every row but the last has
+one entry beside the shift; and (n,) which pairs of points agree with it."""
 
 
 def fit_axes(
@@ -45,11 +33,9 @@ def fit_axes(
     x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
     for swapped in (False, True):
         found = _fit(x[:, ::-1] if swapped else x, y, threshold, mirrored != swapped)
-        if found is None or (best is not None and len(found) <= len(best)):
-            continue
-        if swapped:
-            found = AxisMapping(found.matrix[:, [1, 0, 2]], found.inliers)
-        best = found
+        if found is not None and (best is None or found[1].sum() > best[1].sum()):
+            matrix, inliers = found
+            best = matrix[:, [1, 0, 2]] if swapped else matrix, inliers
     return best
 
 
@@ -79,7 +65,7 @@ def _fit(a: Doubles, b: Doubles, threshold: float, reflected: bool) -> AxisMappi
             return None
         inliers = np.abs(along * a + move - b).max(axis=1) < threshold
     matrix = np.array([[along[0], 0, move[0]], [0, along[1], move[1]], [0, 0, 1]])
-    return AxisMapping(matrix, inliers)
+    return matrix, inliers
 
 
 def _plausible(scale: Doubles, reflected: bool) -> Flags:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from solar.arrays import Flags, Floats, RowNumbers
+from solar.arrays import Flags, Floats, Pixels, RowNumbers
 from solar.describe.progress import Progress, counted
 from solar.index.embeddings import DescribedCollection, NeighbourLists, neighbour_lists
 from solar.near_duplicates.crop_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
@@ -74,7 +74,7 @@ def candidates(
     nothing = np.empty((0, CELLS * CELLS), np.float32)
     rows = np.concatenate([nothing, *map(patterns, blocks)])
     ways = whole_ways(small, rows, pairs)
-    parts = _parts(small, rows, pairs, progress)
+    parts = likely_parts(small.all, rows, pairs, progress)
     scores = _scores(photos, pairs)
     likely = scores >= (np.inf if place_score is None else place_score)
     others = np.setdiff1d(pairs[likely], asked)  # whose nearest may be in no pair
@@ -140,9 +140,10 @@ def _pairs(asked: RowNumbers, found_by: Sequence[NeighbourLists], n: int) -> Row
     return np.stack(np.divmod(np.unique(np.concatenate(found)), max(n, 1)), axis=1)
 
 
-def _parts(
-    small: SmallPictures, rows: Floats, pairs: RowNumbers, progress: Progress | None
+def likely_parts(
+    pictures: Pixels, rows: Floats, pairs: RowNumbers, progress: Progress | None = None
 ) -> Flags:
+    """Of which pairs (p, 2) one picture may show a part of the other; `rows` are `patterns`."""
     marked = np.zeros(len(pairs), bool)
     numbers = np.arange(len(pairs))
     wholes = np.concatenate([pairs[:, 0], pairs[:, 1]])
@@ -154,15 +155,14 @@ def _parts(
     def look(block: Sequence[tuple[int, int]]) -> RowNumbers:
         likely = [np.empty((0, 3), np.int64)]
         for begin, end in block:
-            picture = small.all[wholes[begin]]
-            scores, which, mirror = best_windows(picture, rows[others[begin:end]])
+            scores, which, mirror = best_windows(pictures[wholes[begin]], rows[others[begin:end]])
             good = np.flatnonzero(scores >= PART)
             likely.append(np.stack([begin + good, which[good], mirror[good]], axis=1))
         at, which, mirror = np.concatenate(likely).T
         found = [np.empty(0, np.int64)]
         for first in range(0, len(at), _FITTED):
             some = slice(first, first + _FITTED)
-            whole, parts = (small.all[side[at[some]]] for side in (wholes, others))
+            whole, parts = (pictures[side[at[some]]] for side in (wholes, others))
             alike = are_parts(whole, parts, which[some], mirror[some] > 0)
             found.append(numbers[at[some][alike]])
         return np.concatenate(found)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from solar.arrays import Flags, Pixels, Vectors
+from solar.arrays import Pixels, Vectors
 from solar.errors import SolarError
 from solar.images import ImageError, Photos, Source
 from solar.images.roots import expanded
-from solar.near_duplicates.crop_fit import PART, are_parts, best_windows, copy_ways, patterns
-from solar.near_duplicates.orientations import ALIKE, SHAPE, invariant
+from solar.near_duplicates.candidates import likely_parts
+from solar.near_duplicates.crop_fit import copy_ways, patterns
+from solar.near_duplicates.orientations import ALIKE, invariant
 from solar.near_duplicates.relation import SETTINGS, PhotoComparer
 from solar.near_duplicates.report import COPIES, KINDS, Relation
 from solar.near_duplicates.small_pictures import small_picture, small_pictures
@@ -86,8 +87,7 @@ class CopyFinder:
         self._small = small_pictures(self._names, engine.roots.find, folder)
         self._shapes = self._small.shapes()
         self._noted: list[tuple[str, Callable[[], Source], Pixels]] = []
-        self._noted_vectors = _GrowingRows(engine.spec.dim)
-        self._noted_shapes = _GrowingRows(SHAPE)
+        self._noted_vectors, self._noted_shapes = list[Vectors](), list[Vectors]()
 
     def find(self, photo: Source, vector: Vectors | None = None) -> list[FoundCopy]:
         """The indexed photos that a photo is a copy or a crop of, or they of it, best first.
@@ -106,9 +106,10 @@ class CopyFinder:
         candidates = [one for one in self._candidates(picture, vector) if one[0] != own]
         if not candidates:
             return []
-        pictures = np.stack([one[2] for one in candidates])
-        ways = copy_ways(pictures, np.broadcast_to(picture, pictures.shape)).tolist()
-        parts = _parts(picture, pictures).tolist()
+        pictures = np.stack([picture, *(one[2] for one in candidates)])
+        ways = copy_ways(pictures[1:], np.broadcast_to(picture, pictures[1:].shape)).tolist()
+        pairs = np.array([(0, number) for number in range(1, len(pictures))])
+        parts = likely_parts(pictures, patterns(pictures), pairs).tolist()
         for (name, other, _, score), way, part in zip(candidates, ways, parts, strict=True):
             if way < 0 and not part:
                 continue
@@ -136,59 +137,25 @@ class CopyFinder:
         [hits] = self._index.nearest([vector], _NEIGHBOURS, ())
         scores = {hit.path: hit.score for hit in hits}
         nearest = _best(self._shapes @ shape, ALIKE)
-        names = list(dict.fromkeys([*scores, *(self._names[row] for row in nearest)]))
+        names = [self._names[row] for row in nearest]
         more = self._index.lookup([name for name in names if name not in scores])
         scores |= {name: min(float(row @ vector), 1.0) for name, (_, row) in more.items()}
         known: list[_Candidate] = [
-            (name, None, self._small.all[self._rows[name]], scores[name])
-            for name in names
-            if name in self._rows and name in scores
+            (name, None, self._small.all[self._rows[name]], score)
+            for name, score in scores.items()
+            if name in self._rows
         ]
-        return [*known, *self._noted_candidates(shape, vector)]
-
-    def _noted_candidates(self, shape: Vectors, vector: Vectors) -> list[_Candidate]:
         if not self._noted:
-            return []
-        scores = np.minimum(self._noted_vectors.rows @ vector, 1)
-        alike = self._noted_shapes.rows @ shape
-        rows = dict.fromkeys([*_best(scores, _NEIGHBOURS), *_best(alike, ALIKE)])
-        return [(*self._noted[row], float(scores[row])) for row in rows]
-
-
-class _GrowingRows:
-    """Rows (n, dim) with amortised appending."""
-
-    def __init__(self, dim: int) -> None:
-        self._room, self._count = np.empty((64, dim), np.float32), 0
-
-    @property
-    def rows(self) -> Vectors:
-        return self._room[: self._count]
-
-    def append(self, row: Vectors) -> None:
-        if self._count == len(self._room):
-            self._room = np.concatenate([self._room, np.empty_like(self._room)])
-        self._room[self._count] = row
-        self._count += 1
+            return known
+        similar = np.minimum(np.array(self._noted_vectors) @ vector, 1)
+        alike = np.array(self._noted_shapes) @ shape
+        rows = dict.fromkeys([*_best(similar, _NEIGHBOURS), *_best(alike, ALIKE)])
+        return [*known, *((*self._noted[row], float(similar[row])) for row in rows)]
 
 
 def _best(scores: Vectors, k: int) -> list[int]:
     best: list[int] = np.argsort(-scores, kind="stable")[:k].tolist()
     return best
-
-
-def _parts(picture: Pixels, others: Pixels) -> Flags:
-    """Which small pictures (n, 32, 32) may show a part of this one, or this one a part of them."""
-    mine, theirs = patterns(picture[None]), patterns(others)
-    found = [best_windows(picture, theirs), *(best_windows(other, mine) for other in others)]
-    scores, which, mirror = (np.concatenate(columns) for columns in zip(*found, strict=True))
-    repeated = np.repeat(picture[None], len(others), axis=0)
-    wholes, parts = np.concatenate([repeated, others]), np.concatenate([others, repeated])
-    likely = np.flatnonzero(scores >= PART)
-    alike = np.zeros(len(scores), bool)
-    alike[likely] = are_parts(*(of[likely] for of in (wholes, parts, which, mirror)))
-    inside, around = alike.reshape(2, -1)
-    return inside | around
 
 
 def without_copies(

@@ -30,27 +30,15 @@ class Fit(NamedTuple):
 
     Attributes:
         region: What the other shows, to a fraction of a pixel.
-        usual: How many pixels the blocks are off, their median.
-        spread: The same as a root mean square.
+        cut_out: Whether nothing has moved between them.
+        laid_over: Whether most has not moved; something may lie over the rest.
         changed: Whether a block shows something else.
-        blocks: How many of them tell.
     """
 
     region: Region
-    usual: float
-    spread: float
+    cut_out: bool
+    laid_over: bool
     changed: bool
-    blocks: int
-
-    @property
-    def cut_out(self) -> bool:
-        """Whether nothing has moved between them."""
-        return self.blocks >= _FEW and self.spread <= _CUT and not self.changed
-
-    @property
-    def laid_over(self) -> bool:
-        """Whether most has not moved; something may lie over the rest."""
-        return self.blocks < _FEW or self.usual <= _LAID
 
 
 def fit(a: Image.Image, b: Image.Image, in_a: Region, in_b: Region) -> Fit:
@@ -75,9 +63,10 @@ def fit(a: Image.Image, b: Image.Image, in_a: Region, in_b: Region) -> Fit:
             region = _moved(region, lines, size)
     off = np.hypot(*left[texture > _TEXTURED].T)
     if not len(off):
-        return Fit(region, 0.0, 0.0, False, 0)
-    spread = float(np.sqrt((off * off).mean()))
-    return Fit(region, float(np.median(off)), spread, _changed(first, second), len(off))
+        return Fit(region, cut_out=False, laid_over=True, changed=False)
+    changed, few = _changed(first, second), len(off) < _FEW
+    cut_out = not few and not changed and bool(np.sqrt((off * off).mean()) <= _CUT)
+    return Fit(region, cut_out, few or bool(np.median(off) <= _LAID), changed)
 
 
 def _moved(region: Region, lines: list[Doubles], size: tuple[int, int]) -> Region:

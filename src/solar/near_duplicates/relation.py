@@ -195,10 +195,10 @@ def _edited(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
     for mirrored in (False, True):
         x, y = _matched(a.features, b.features, mirrored)
         found = fit_axes(x, y, _COPY_ERROR, mirrored=mirrored)
-        if found is None or len(found) < _COPY_POINTS:
+        if found is None or (points := int(found[1].sum())) < _COPY_POINTS:
             continue
-        mapping = _relative(found.matrix, a.features, b.features)
-        if (relation := _cut_out(a, b, mapping, len(found))) is not None:
+        mapping = _relative(found[0], a.features, b.features)
+        if (relation := _cut_out(a, b, mapping, points)) is not None:
             return relation
     return None
 

@@ -8,30 +8,28 @@ where float32 falls on the other side of a half.
 """
 
 import math
-import struct
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import PIL
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.MpoImagePlugin import MpoImageFile
 from torch import Tensor
 
 from solar.images.boxes import Box
-from solar.images.exif import orientation_of
+from solar.images.exif import orientation_of, upright_size
 from solar.images.readable import opened
 from solar.images.resize import REDUCING_GAP, reduced
 
 LEAST_SIDE_ON_DEVICE = 32
 """Pixels; sending a smaller photo to the GPU takes longer than decoding it."""
 
-_BASELINE, _PROGRESSIVE = 0xC0, 0xC2
-_START_OF_SCAN, _END = 0xDA, b"\xff\xd9"
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # between them: tables
-_METADATA = 0xE1  # EXIF and XMP
+_END = b"\xff\xd9"
+_MPO_ENTRIES = 0xB002  # of the tables of contents of several photos in one file
 # How many samples of luminance there are, across and down, to one of colour.
 _SAMPLING = frozenset({(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (4, 2)})
 
@@ -81,20 +79,44 @@ def plan_reduction(
 ) -> Reduction | None:
     """How a GPU can decode a JPEG file as `solar.images.load` does; None if Pillow must do it.
 
-    A SolarError as for `load`, if the box misses the photo or the size makes no sense.
+    A SolarError as for `load`, if the file is no photo, the box misses it or the size makes no
+    sense.
     """
-    header = plain_header(data)
-    if header is None or header.width * header.height > max_pixels:
+    if not data.startswith(b"\xff\xd8"):
         return None
-    orientation = 1
-    if orient and header.metadata:
-        with opened(data) as image:
-            orientation = orientation_of(image)
-            if image.size != (header.width, header.height):
-                return None
-    stored = header.width, header.height
-    upright = stored if orientation < 5 else stored[::-1]
-    return Reduction(stored, orientation, *reduced(upright, size, box), header.end)
+    with opened(data) as image:
+        assert isinstance(image, JpegImageFile)
+        end = _end(data, image)
+        if not _is_plain(image) or end is None or image.width * image.height > max_pixels:
+            return None
+        orientation = orientation_of(image) if orient else 1
+        upright = upright_size(image, orientation)
+        return Reduction(image.size, orientation, *reduced(upright, size, box), end)
+
+
+def _is_plain(image: JpegImageFile) -> bool:
+    """Whether a JPEG is YCbCr, which a GPU's decoder takes all for, in a sampling that it knows."""
+    sampling = [layer[1:3] for layer in image.layer]
+    return (
+        [layer[0] for layer in image.layer] == [1, 2, 3]
+        and sampling[0] in _SAMPLING
+        and sampling[1:] == [(1, 1), (1, 1)]
+        and image.info.get("adobe_transform", 1) == 1
+        and min(image.size) >= LEAST_SIDE_ON_DEVICE
+    )
+
+
+def _end(data: bytes, image: JpegImageFile) -> int | None:
+    """Where a photo ends, which other photos or a film may follow; None if it is cut short."""
+    if isinstance(image, MpoImageFile):
+        end = int(image.mpinfo[_MPO_ENTRIES][0]["Size"])
+    elif data.endswith(_END) and "mp" not in image.info:
+        # A search for the end through megabytes would keep all other threads waiting.
+        end = len(data)
+    else:
+        assert image.fp is not None
+        end = data.find(_END, image.fp.tell()) + len(_END)
+    return end if data[:end].endswith(_END) else None
 
 
 def _turned(photos: Tensor, orientation: int) -> Tensor:
@@ -102,60 +124,6 @@ def _turned(photos: Tensor, orientation: int) -> Tensor:
         photos = photos.transpose(2, 3)
     mirrored = [axis for axis, turns in _MIRRORED.items() if orientation in turns]
     return photos.flip(mirrored) if mirrored else photos
-
-
-class JpegHeader(NamedTuple):
-    """Stored size, whether metadata may turn the photo, and the end of the photo in the file."""
-
-    width: int
-    height: int
-    metadata: bool
-    end: int  # a film, for example, may follow
-
-
-def plain_header(data: bytes) -> JpegHeader | None:
-    """The header of a complete, plain JPEG file; None for any other, damaged ones included.
-
-    Plain files have three channels of 8 bits, YCbCr, Huffman coded, baseline or progressive. A
-    GPU's decoder would refuse others, or silently misread them.
-    """
-    if not data.startswith(b"\xff\xd8"):
-        return None
-    position, metadata, several, adobe, frame = 2, False, False, None, b""
-    while position + 4 <= len(data) and data[position] == 0xFF:
-        marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4])
-        segment = data[position + 4 : position + 2 + length]
-        position += 2 + length
-        if marker == _START_OF_SCAN:
-            # A search for the end through megabytes would keep all other threads waiting.
-            ends = data.endswith(_END) and not several
-            end = len(data) if ends else data.find(_END, position) + len(_END)
-            plain = end > position and adobe in (None, 1)
-            return _header(frame, metadata, end) if plain else None
-        if not 0xC0 <= marker < 0xFF:
-            return None
-        if marker in _FRAMES:
-            if frame or marker not in (_BASELINE, _PROGRESSIVE):
-                return None
-            frame = segment
-        elif marker == 0xEE and segment.startswith(b"Adobe") and len(segment) >= 12:
-            adobe = segment[11]
-        metadata = metadata or marker == _METADATA
-        several = several or (marker == 0xE2 and segment.startswith(b"MPF\0"))
-    return None
-
-
-def _header(frame: bytes, metadata: bool, end: int) -> JpegHeader | None:
-    """The header of a frame of three channels; None for other frames."""
-    if len(frame) != 6 + 3 * 3:
-        return None
-    bits, height, width, channels = struct.unpack(">BHHB", frame[:6])
-    names, sampling = frame[6::3], [divmod(one, 16) for one in frame[7::3]]
-    sampled = sampling[0] in _SAMPLING and sampling[1:] == [(1, 1), (1, 1)]
-    usual = bits == 8 and channels == 3 and names == b"\1\2\3" and sampled
-    if not usual or min(width, height) < LEAST_SIDE_ON_DEVICE:
-        return None
-    return JpegHeader(width, height, metadata, end)
 
 
 def shrink(photos: Tensor, width: int, height: int) -> Tensor:

@@ -108,7 +108,7 @@ def _is_plain(image: JpegImageFile) -> bool:
 
 def _end(data: bytes, image: JpegImageFile) -> int | None:
     """Where a photo ends, which other photos or a film may follow; None if it is cut short."""
-    if isinstance(image, MpoImageFile):
+    if isinstance(image, MpoImageFile) and image.mpinfo:
         end = int(image.mpinfo[_MPO_ENTRIES][0]["Size"])
     elif data.endswith(_END) and "mp" not in image.info:
         # A search for the end through megabytes would keep all other threads waiting.

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from solar.errors import SolarError
-from solar.index.search import Conditions, Searchable
+from solar.index.search import Searchable
 from solar.index.sources import BATCH, batches
 from solar.local.cache import count_kept, forget_others, own_folder
 from solar.storage.protocol import NoVectorsError
-from solar.storage.types import REMOVED, Amendment, Hit, Photo, Skipped
+from solar.storage.types import REMOVED, Amendment, Photo, Skipped
 
 if TYPE_CHECKING:
     from typing import Self
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from solar.arrays import Vectors
     from solar.describe.pipeline import QueryEncoder
     from solar.describe.progress import Progress
-    from solar.images import Box, Photos
+    from solar.images import Photos
     from solar.models import RetrievalNet
     from solar.storage.rows import Matrix
 
@@ -132,15 +131,10 @@ class PhotoIndex(Searchable):
         """Describes queries as the photos were described."""
         raise NoVectorsError
 
-    def describe(self, query: Any, *, box: Box | None = None) -> Vectors:
-        """The vector (dim,) of a query; arguments and errors are those of `search`."""
+    def _no_vectors(self, *_: Any, **__: Any) -> Any:
         raise NoVectorsError
 
-    def search_vectors(
-        self, queries: npt.ArrayLike, k: int = 10, *, where: Conditions = None
-    ) -> list[list[Hit]]:
-        """Search for many vectors (n, dim) at once, which is faster than one after the other."""
-        raise NoVectorsError
+    describe = search_vectors = copy = _no_vectors
 
     def mapped(self) -> tuple[list[Photo], Matrix]:
         """All photos with their vectors (n, dim), mapped where they are in a folder."""
@@ -174,10 +168,6 @@ class PhotoIndex(Searchable):
             SolarError: They do not fit, another writer is at work, or the disk is full.
         """
         return self.engine.add(batches(vectors, photos))
-
-    def copy(self, address: str | os.PathLike[str], **options: Any) -> PhotoIndex:
-        """Make the same index elsewhere; see `Index.copy`."""
-        raise NoVectorsError
 
     def refuse_unknown_model(self) -> None:
         """A SolarError if it is not known how to describe more photos."""

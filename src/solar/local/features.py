@@ -135,8 +135,8 @@ def local_features(
         if isinstance(model, RetrievalNet):
             from solar.local.learned import network_features
 
-            strong = network_features(photo, model, keypoints=keypoints, size=size, box=box)
-            return LocalFeatures(angles=np.zeros_like(strong.sizes), dense=True, **vars(strong))
+            found = network_features(photo, model, keypoints=keypoints, size=size, box=box)
+            return LocalFeatures(**found)
     image = load(photo, size)
     grey: Pixels = opencv().cvtColor(image.pixels, opencv().COLOR_RGB2GRAY)
     across, down = image.width / grey.shape[1], image.height / grey.shape[0]
@@ -144,13 +144,13 @@ def local_features(
     if box is not None:
         x1, y1, x2, y2 = pixel_box(box, image.width, image.height)
         inside = (x1 / across, y1 / down, x2 / across, y2 / down)
-    found, descriptors = _found_and_described(grey, model, keypoints, inside, frames)
-    points = (found[:, :2] + 0.5) * (across, down) - 0.5
+    table, descriptors = _found_and_described(grey, model, keypoints, inside, frames)
+    points = (table[:, :2] + 0.5) * (across, down) - 0.5
     scale = (across + down) / 2
     return LocalFeatures(
         points=points.astype(np.float32),
-        sizes=(found[:, 2] * scale).astype(np.float32),
-        angles=found[:, 3].astype(np.float32),
+        sizes=(table[:, 2] * scale).astype(np.float32),
+        angles=table[:, 3].astype(np.float32),
         descriptors=descriptors,
         shape=(image.height, image.width),
         scale=scale,

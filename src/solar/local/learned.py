@@ -7,6 +7,7 @@ and a place, and the pooling of the network says which are kept (`solar.nn.local
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import floor
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,18 +42,6 @@ class LocalMap:
     descriptors: Floats  # (h, w, d)
 
 
-@dataclass(frozen=True, eq=False)
-class StrongLocations:
-    """The features kept of a photo's maps, strongest first; see `LocalFeatures`."""
-
-    points: Floats
-    sizes: Floats
-    descriptors: Floats
-    shape: tuple[int, int]
-    scale: float
-    unit: bool
-
-
 def local_maps(model: RetrievalNet, images: Tensor) -> list[LocalMap]:
     """All local features of a normalised photo (1, 3, h, w), a map for each scale.
 
@@ -80,8 +69,8 @@ def local_maps(model: RetrievalNet, images: Tensor) -> list[LocalMap]:
 
 def network_features(
     photo: Source, model: RetrievalNet, *, keypoints: int, size: int, box: Box | None = None
-) -> StrongLocations:
-    """Find and describe what is strong in a photo; arguments are those of `local_features`.
+) -> dict[str, Any]:
+    """What is strong in a photo, as fields of `LocalFeatures`; arguments as for `local_features`.
 
     A box is cut out first, as published, so that nothing around it has a part in its features.
     """
@@ -107,14 +96,16 @@ def network_features(
         sizes[mine] = 2 * stride * np.array(ratio)
         descriptors[mine] = one.descriptors.reshape(-1, pool.local_dim)[rows[mine]]
     points = np.clip(points, (left - 0.5, top - 0.5), (right - 0.5, bottom - 0.5))
-    return StrongLocations(
-        points=points.astype(np.float32),
-        sizes=sizes.mean(axis=1).astype(np.float32),
-        descriptors=descriptors,
-        shape=(image.height, image.width),
-        scale=((right - left) / width + (bottom - top) / height) / 2,
-        unit=pool.unit,
-    )
+    return {
+        "points": points.astype(np.float32),
+        "sizes": sizes.mean(axis=1).astype(np.float32),
+        "angles": np.zeros(len(rows), np.float32),
+        "descriptors": descriptors,
+        "shape": (image.height, image.width),
+        "scale": ((right - left) / width + (bottom - top) / height) / 2,
+        "unit": pool.unit,
+        "dense": True,
+    }
 
 
 def kept_features(

@@ -8,19 +8,20 @@ from __future__ import annotations
 import contextlib
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from solar.arrays import RowNumbers
 from solar.errors import SolarError
 from solar.files import LOCK, locked, make_folder
-from solar.images import Roots, Stamp
+from solar.images import Roots
 from solar.storage.catalogue import FILE, Metadata
 from solar.storage.catalogue_view import DamageError, Version, View
-from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
+from solar.storage.types import Amendment, DescriptorSpec, Photo
 
 # Up to this many photos, metadata are checked whole before the first search; beyond, row by row.
 _CHECKED_AT_ONCE = 4096
@@ -78,6 +79,21 @@ class FolderState:
 
 
 S = TypeVar("S", bound=FolderState)
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _asked(
+    question: Callable[Concatenate[View, P], T],
+) -> Callable[Concatenate[FolderStorage[Any], P], T]:
+    """A method that puts a question to the latest version of the metadata."""
+
+    @wraps(question)
+    def ask(self: FolderStorage[Any], /, *given: P.args, **named: P.kwargs) -> T:
+        with self._metadata.reading() as view:
+            return question(view, *given, **named)
+
+    return ask
 
 
 class FolderStorage(ABC, Generic[S]):
@@ -94,37 +110,20 @@ class FolderStorage(ABC, Generic[S]):
         self._metadata = metadata or Metadata(folder)
         self._latest: S | None = None
 
-    def __len__(self) -> int:
-        with self._metadata.reading() as view:
-            return view.version().photos
-
-    @property
-    def version(self) -> int:
-        """A number that grows with every change by any process; cheap to ask for."""
-        with self._metadata.reading() as view:
-            return view.version().number
-
-    @property
-    def roots(self) -> Roots:
-        """Where the photos are."""
-        with self._metadata.reading() as view:
-            return view.roots()
+    __len__ = _asked(lambda view: view.version().photos)
+    version = property(_asked(lambda view: view.version().number))
+    roots = property(_asked(View.roots))
+    stamps = _asked(View.stamps)
+    skipped = _asked(View.skipped)
+    field_names = _asked(View.field_names)
+    has_field = _asked(View.has_field)
+    unfinished = property(_asked(View.unfinished))
 
     @property
     def roots_seen(self) -> Roots:
         """Where the photos were when the index was last searched, without reading again."""
         state = self._latest
         return self.roots if state is None else state.roots
-
-    def stamps(self) -> dict[str, Stamp | None]:
-        """The stamp of every photo, by path."""
-        with self._metadata.reading() as view:
-            return view.stamps()
-
-    def skipped(self) -> dict[str, Skipped]:
-        """Files that were left out at the latest build or sync."""
-        with self._metadata.reading() as view:
-            return view.skipped()
 
     def amend(self, change: Amendment) -> None:
         """Make changes for which nothing has to be described, all at once."""
@@ -136,16 +135,6 @@ class FolderStorage(ABC, Generic[S]):
         """Photos by path; unknown paths are left out."""
         with self._metadata.reading() as view:
             return {photo.path: photo for _, photo in view.find(paths)}
-
-    def field_names(self) -> list[str]:
-        """The names of own fields, sorted."""
-        with self._metadata.reading() as view:
-            return view.field_names()
-
-    def has_field(self, name: str) -> bool:
-        """Whether a photo has this own field."""
-        with self._metadata.reading() as view:
-            return view.has_field(name)
 
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """All photos, ascending by row."""
@@ -201,12 +190,6 @@ class FolderStorage(ABC, Generic[S]):
     def filling(self) -> AbstractContextManager[None]:
         """Held by the one run that describes photos; a SolarError if there is another."""
         return being_filled(self.folder)
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a build has still to add photos."""
-        with self._metadata.reading() as view:
-            return view.unfinished()
 
     def finish(self) -> None:
         """Note that a build is complete."""

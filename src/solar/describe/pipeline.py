@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from solar.describe.device_decoding import Decoded
     from solar.models import RetrievalNet
 
-Key = TypeVar("Key")
+Batch: TypeAlias = tuple[list[int], list[Any]]
+"""Photos of one size: their numbers, and their (h, w, 3) arrays or tensors."""
 
 # Seconds to wait before a photo is read again that the machine could not read.
 _PAUSES = (0.1, 0.5, 2.0)
@@ -68,50 +69,45 @@ class _Draft:
     """A piece while its photos are described; they may be noted in another thread."""
 
     def __init__(self, names: Sequence[str], numbers: Sequence[int]) -> None:
-        self._names, self._numbers = names, numbers
-        self.places = {number: place for place, number in enumerate(numbers)}
-        self._sizes: dict[int, tuple[int, int]] = {}
-        self._facts: dict[int, FileFacts] = {}
+        self.names, self.numbers = names, numbers
+        self._known: dict[int, tuple[tuple[int, int], FileFacts | None]] = {}
+        self._rows: dict[int, Floats] = {}
         self._failures: dict[str, str] = {}
-        self._vectors: Vectors = np.empty((0, 0), np.float32)
-        self._there = np.zeros(len(numbers), np.bool_)
 
-    def note(self, number: int, size: tuple[int, int] | str, facts: FileFacts | None) -> None:
-        """Take the size of a photo, or the reason why there is none, and what its file says."""
-        if facts is not None:
-            self._facts[number] = facts
-        if isinstance(size, str):
-            self._failures[self._names[number]] = size
-        else:
-            self._sizes[number] = size
+    def note(self, photos: Iterable[Decoded]) -> Iterator[tuple[int, Any]]:
+        """Take sizes and facts of photos, or why there are none; the pixels of the others."""
+        for number, image, facts in photos:
+            if isinstance(image, str):
+                self._failures[self.names[number]] = image
+            else:
+                self._known[number] = (image.width, image.height), facts
+                yield number, image.pixels
 
     def take(self, numbers: Sequence[int], rows: Floats) -> int:
         """Take embeddings of some photos; how many are sound."""
-        if not len(self._vectors):
-            self._vectors = np.empty((len(self._numbers), rows.shape[1]), np.float32)
         sound = np.logical_and.reduce(np.isfinite(rows), axis=1)
-        mine = np.array([self.places[number] for number in numbers])
-        self._vectors[mine], self._there[mine] = rows, sound
-        lost = [self._names[n] for n, fine in zip(numbers, sound, strict=True) if not fine]
-        self._failures |= dict.fromkeys(
-            lost, "The network makes numbers of it that are not finite."
-        )
-        return len(numbers) - len(lost)
+        for number, row, fine in zip(numbers, rows, sound, strict=True):
+            if fine:
+                self._rows[number] = row
+            else:
+                why = "The network makes numbers of it that are not finite."
+                self._failures[self.names[number]] = why
+        return int(sound.sum())
 
     @property
     def complete(self) -> bool:
         """Whether every photo has an embedding or a reason why not."""
-        return int(self._there.sum()) + len(self._failures) == len(self._numbers)
+        return len(self._rows) + len(self._failures) == len(self.numbers)
 
     def finished(self) -> Described:
         """The piece."""
-        there, vectors = self._there, self._vectors
-        found = [number for number, fine in zip(self._numbers, there, strict=True) if fine]
+        found = [number for number in self.numbers if number in self._rows]
+        rows = [self._rows[number] for number in found]
         return Described(
-            [self._names[number] for number in found],
-            vectors if there.all() else vectors[there[: len(vectors)]],
-            [self._sizes[number] for number in found],
-            [self._facts[number] for number in found],
+            [self.names[number] for number in found],
+            np.stack(rows) if rows else np.empty((0, 0), np.float32),
+            [self._known[number][0] for number in found],
+            [facts for number in found if (facts := self._known[number][1]) is not None],
             self._failures,
         )
 
@@ -149,18 +145,14 @@ class DescribingJob:
         """
         drafts: deque[_Draft] = deque()
 
-        def batches() -> Iterator[Batch[int]]:
+        def batches() -> Iterator[Batch]:
             alike = not getattr(describe, "any_size", False)
             for numbers in pieces:
                 draft = _Draft(self.photos.names, numbers)
                 drafts.append(draft)
-                batcher = Batcher[int](self.throughput.batch, self.throughput.pixels, alike)
-                for number, image, facts in islice(decoded, len(numbers)):
-                    size = image if isinstance(image, str) else (image.width, image.height)
-                    draft.note(number, size, facts)
-                    if not isinstance(image, str):
-                        yield from batcher.add(number, image.pixels)
-                yield from batcher.flush()
+                photos = draft.note(islice(decoded, len(numbers)))
+                most, pixels = self.throughput.batch, self.throughput.pixels
+                yield from batched(photos, most, pixels, alike=alike)
 
         def finished() -> Described:
             found = drafts.popleft().finished()
@@ -169,7 +161,7 @@ class DescribingJob:
             return found
 
         for keys, rows in _run(describe, batches()):
-            while keys[0] not in drafts[0].places:  # no photo of that piece could be read
+            while keys[0] not in drafts[0].numbers:  # no photo of that piece could be read
                 yield finished()
             advance(drafts[0].take(keys, rows))
             if drafts[0].complete:
@@ -229,10 +221,10 @@ class DescribingJob:
         return ahead(self.decode, numbers, decoders, most)
 
 
-def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Floats]]:
+def _run(describe: Describer, batches: Iterator[Batch]) -> Iterator[tuple[list[int], Floats]]:
     """Describe batches; a GPU works on one while the next ones are put together."""
     on_gpu = describe.device.type == "cuda"
-    ready = ((batch.keys, as_input(batch.pixels, describe)) for batch in batches)
+    ready = ((numbers, as_input(pixels, describe)) for numbers, pixels in batches)
     running: deque[tuple[list[int], Any]] = deque()
     for keys, pixels in prefetched(ready, 2) if on_gpu else ready:
         with spent("network"):
@@ -276,58 +268,40 @@ def as_rows(vectors: Any) -> Floats:
     return rows
 
 
-@dataclass(frozen=True)
-class Batch(Generic[Key]):
-    """Photos of one size: which they are, and their (h, w, 3) arrays or tensors."""
+def batched(
+    photos: Iterable[tuple[int, Any]],
+    most: int = BATCH,
+    budget: int = BATCH_PIXELS,
+    *,
+    alike: bool = True,
+) -> Iterator[Batch]:
+    """Collect photos, (h, w, 3) arrays or tensors with their numbers, by size into batches.
 
-    keys: list[Key]
-    pixels: list[Any]
-
-
-@dataclass
-class Batcher(Generic[Key]):
-    """Collects photos by size and hands out batches.
-
-    Nothing is padded or resized, so a photo's descriptor does not depend on its neighbours. Which
-    photos share a batch depends only on the order in which they come. At most four times the budget
-    and eight batches' number of photos wait at any moment; beyond that the size with the most
-    pixels goes early.
+    A batch has at most so many photos, and pixels unless a photo alone has more. Nothing is padded
+    or resized, so a photo's descriptor does not depend on its neighbours; which photos share a
+    batch depends only on the order in which they come. At most four times the budget and eight
+    batches' number of photos wait at any moment; beyond that the size with the most pixels goes
+    early. Photos that are not `alike` may differ in size.
     """
-
-    most: int = BATCH  # photos per batch
-    budget: int = BATCH_PIXELS  # pixels per batch (a photo larger than that goes alone)
-    alike: bool = True  # photos of a batch have one size
-    _waiting: dict[tuple[int, ...], Batch[Key]] = field(default_factory=dict)
-    _pixels: int = 0
-    _photos: int = 0
-
-    def add(self, key: Key, pixels: Any) -> Iterator[Batch[Key]]:
-        """Take one photo; yield the batches that are full now."""
-        size = tuple(pixels.shape) if self.alike else ()
-        batch = self._waiting.setdefault(size, Batch([], []))
-        batch.keys.append(key)
-        batch.pixels.append(pixels)
-        area = pixels.shape[0] * pixels.shape[1]
-        self._pixels += area
-        self._photos += 1
-        if len(batch.keys) >= self.most or (len(batch.keys) + 1) * area > self.budget:
-            yield self._take(size)
-        while self._pixels > 4 * self.budget or self._photos > 8 * self.most:
-            yield self._take(max(self._waiting, key=self._held))
-
-    def flush(self) -> Iterator[Batch[Key]]:
-        """Yield all that still wait, in the order in which their sizes came up."""
-        for size in list(self._waiting):
-            yield self._take(size)
-
-    def _held(self, size: tuple[int, ...]) -> int:
-        return sum(one.shape[0] * one.shape[1] for one in self._waiting[size].pixels)
-
-    def _take(self, size: tuple[int, ...]) -> Batch[Key]:
-        self._pixels -= self._held(size)
-        batch = self._waiting.pop(size)
-        self._photos -= len(batch.keys)
-        return batch
+    waiting: dict[tuple[int, ...], Batch] = {}
+    held = Counter[tuple[int, ...]]()  # pixels that wait, by size
+    pixels = count = 0
+    for number, photo in photos:
+        size = tuple(photo.shape) if alike else ()
+        numbers, images = waiting.setdefault(size, ([], []))
+        numbers.append(number)
+        images.append(photo)
+        area = photo.shape[0] * photo.shape[1]
+        held[size] += area
+        pixels, count = pixels + area, count + 1
+        full = len(numbers) >= most or (len(numbers) + 1) * area > budget
+        while full or pixels > 4 * budget or count > 8 * most:
+            first = size if full else max(held, key=held.__getitem__)
+            pixels, full = pixels - held.pop(first), False
+            batch = waiting.pop(first)
+            count -= len(batch[0])
+            yield batch
+    yield from waiting.values()
 
 
 def decoders_for(device: Any) -> int:

@@ -221,20 +221,7 @@ def scan_roots(roots: Roots, names: Iterable[str] = (), *, follow: bool = True) 
         for root in roots.roots
         if is_folder(place := Path(root.path)) or place.exists()
     ]
-    _tell_apart(parts)
     return gather(parts, empty=True)
-
-
-def _tell_apart(parts: Sequence[tuple[Root, Scan]]) -> None:
-    """Where roots without names share the name of a photo, skip all but the first."""
-    taken = set[str]()
-    for root, scanned in parts:
-        names = {root.named(one.below) for one in scanned.found}
-        for one in scanned.found if names & taken else ():
-            if (name := root.named(one.below)) in taken:
-                scanned.skipped[str(one.place)] = f"another photo is called {name}: rename it"
-        scanned.found = [one for one in scanned.found if root.named(one.below) not in taken]
-        taken |= names
 
 
 def gather(

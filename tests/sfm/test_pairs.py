@@ -1,7 +1,6 @@
 import sqlite3
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,16 +9,17 @@ from support.unit_rows import unit_rows
 from support.warped import toy_photo, turned
 
 import solar
-from solar.arrays import RowNumbers
+from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.index import Index, embeddings
-from solar.index.embeddings import DescribedCollection, NeighbourLists, described
+from solar.index.embeddings import described
 from solar.models import RetrievalConfig, RetrievalNet
+from solar.ranking.neighbours import Neighbours
 from solar.sfm.pairs import NameOrder, pairs
 from solar.storage import nearest
 from solar.storage.nearest import Multiply
-from solar.storage.rows import Rows
+from solar.storage.rows import Matrix, Rows
 from solar.storage.types import Photo
 
 
@@ -206,12 +206,17 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
         damaged.execute("UPDATE kept SET value = x'00' WHERE key = 2")
     compared: list[int] = []
 
-    def others(photos: DescribedCollection, asked: RowNumbers, *rest: Any) -> NeighbourLists:
-        compared.append(int(asked[0]))
-        return found_others(photos, asked, *rest)
+    def nearest_rows(vectors: Matrix, device: str | None = None) -> Neighbours:
+        nearest, every = found_nearest(vectors, device), np.asarray(vectors)
 
-    found_others = embeddings._others
-    monkeypatch.setattr(embeddings, "_others", others)
+        def counted(queries: Vectors, k: int) -> tuple[RowNumbers, Floats]:
+            compared.append(int((every == queries[0]).all(axis=1).argmax()))
+            return nearest(queries, k)
+
+        return counted
+
+    found_nearest = embeddings.nearest_rows
+    monkeypatch.setattr(embeddings, "nearest_rows", nearest_rows)
     assert list(pairs(index, k=4, work=work)) == whole
     assert compared == [32, 64, 80, 96]
     # Another collection has nothing of it.

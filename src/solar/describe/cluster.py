@@ -36,8 +36,8 @@ class Writing:
     """Where workers write embeddings, for one process to take."""
 
     place: Path
-    write: Callable[[Vectors, Path], str]
-    """Writes embeddings (n, dim) to a file of a folder; returns its digest."""
+    write: Callable[[Vectors, Path], tuple[str, int]]
+    """Writes embeddings (n, dim) to a file of a folder; returns its digest and its rows."""
 
 
 def describe_on_cluster(
@@ -193,7 +193,7 @@ def _describe_piece(
     [described] = job.described([numbers], map(job.decode, numbers), describe)
     if writing is None or isinstance(described.vectors, str) or not described.names:
         return described
-    return replace(described, vectors=writing.write(described.vectors, writing.place))
+    return replace(described, vectors=writing.write(described.vectors, writing.place)[0])
 
 
 _prepared: dict[tuple[str, Settings], Describer] = {}

@@ -74,11 +74,11 @@ def shown_roots(
 
 
 def _question(place: str | Path, folders: Sequence[str]) -> str:
-    some = folders[:_MOST]
-    more = "" if len(folders) == len(some) else f" and {len(folders) - len(some)} more"
-    options = " ".join(f"`roots={quote(folder)}`" for folder in some)
-    if more:
-        options = "`roots=FOLDER` for each of them, or for a folder above them"
+    some, rest = folders[:_MOST], len(folders[_MOST:])
+    more = f" and {rest} more" if rest else ""
+    options = "`roots=FOLDER` for each of them, or for a folder above them"
+    if not rest:
+        options = " ".join(f"`roots={quote(folder)}`" for folder in some)
     return (
         f"{place} names folders that you have not confirmed on this machine "
         f"({', '.join(some)}{more}): if their photos may be shown, confirm once with {options}; "

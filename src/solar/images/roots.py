@@ -41,7 +41,7 @@ class Root:
         """Gets a photo by its path below; a SolarError if the root does not exist."""
         return named_photos(self.path)
 
-    @property
+    @cached_property
     def folder(self) -> Path | None:
         """The folder that paths are relative to; None for a tar shard."""
         path = Path(self.path)
@@ -55,18 +55,13 @@ class Root:
         None for a tar shard, and for a path that leads out of a folder; that of a list may. A text,
         because every hit has one, and a `Path` takes five times as long.
         """
-        folder = self._certain or self.folder
+        folder = self.folder
         if folder is None:
             return None
         place = os.path.normpath(os.path.join(folder, below))  # noqa: PTH118 (for its speed)
         if place.startswith(f"{folder}{os.sep}") or Path(place).is_relative_to(folder):
             return place
         return place if str(folder) != self.path else None
-
-    @cached_property
-    def _certain(self) -> str | None:
-        path = Path(self.path)
-        return None if path.suffix in (".tar", ".txt") else str(path)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from solar.arrays import Vectors
 from solar.describe.network import Network, network_of
 from solar.describe.pipeline import Described, DescribingJob, Throughput
 from solar.describe.prefetch import prefetched
@@ -101,11 +100,7 @@ class Describing:
         writing = None
         if incoming is not None:
             place, suffix = incoming
-            writing = Writing(place.absolute(), partial(_write, suffix))
+            writing = Writing(place.absolute(), partial(segments.write, suffix=suffix))
         yield from describe_on_cluster(
             job, pieces, self.net.net, writing, self.scheduler, self.workers, progress
         )
-
-
-def _write(suffix: str, vectors: Vectors, place: Path) -> str:
-    return segments.write(vectors, place, suffix)[0]

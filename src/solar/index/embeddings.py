@@ -33,7 +33,7 @@ from solar.index.exchange import SUFFIXES, read_h5
 from solar.index.index import Index, filled_engine, is_folder, opened
 from solar.index.photo_index import PhotoIndex
 from solar.local.cache import own_folder
-from solar.ranking.neighbours import Neighbours, nearest_rows
+from solar.ranking.neighbours import nearest_rows
 from solar.records import Records
 from solar.storage.catalogue import is_index
 from solar.storage.rows import Matrix, as_rows
@@ -274,28 +274,16 @@ def neighbour_lists(
     found = np.zeros(len(asked), record)
 
     def more(number: int) -> Iterator[tuple[bytes, bool]]:
-        for span in spans[number:]:
-            lists = _others(photos, asked[slice(*span)], k, record, nearest)
+        for first, last in spans[number:]:
+            mine, lists = asked[first:last], np.zeros(last - first, record)
+            rows, scores = nearest(np.asarray(photos.vectors[mine], np.float32), k + 1)
+            for place, row in enumerate(mine):
+                others = np.flatnonzero(rows[place] != row)[:k]
+                lists[place] = rows[place, others], scores[place, others]
             yield lists.tobytes(), True
 
     advance = counted(progress, step, len(asked))
     for (first, last), value in zip(spans, Records(file).blocks(len(spans), more), strict=True):
         found[first:last] = np.frombuffer(value, record)
         advance(last - first)
-    return found
-
-
-def _others(
-    photos: DescribedCollection,
-    asked: RowNumbers,
-    k: int,
-    record: np.dtype[Any],
-    nearest: Neighbours,
-) -> NeighbourLists:
-    found = np.zeros(len(asked), record)
-    rows, scores = nearest(np.asarray(photos.vectors[asked], np.float32), k + 1)
-    for number, own in enumerate(asked):
-        others = np.flatnonzero(rows[number] != own)[:k]
-        found["rows"][number] = rows[number, others]
-        found["scores"][number] = scores[number, others]
     return found

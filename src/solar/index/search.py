@@ -390,7 +390,10 @@ class Ranking:
         # Scores may become similarities in a later stage.
         if settings.min_score is not None and (self.results.similar or not self.awaited):
             hits = [hit for hit in hits if hit.score >= settings.min_score]
-        return self.search.with_judged(hits) if settings.like or settings.unlike else hits
+        if not (settings.like or settings.unlike):
+            return hits
+        liked, unliked = self.search.judged  # they pass the filters, too
+        return arranged(liked, hits, unliked, settings.k)
 
     @property
     def hits(self) -> list[Hit]:
@@ -500,11 +503,6 @@ class Search:
         k = self.settings.k
         self._found = self.encoded(), k, self._passing(found)[:k]
 
-    def with_judged(self, hits: Sequence[Hit]) -> list[Hit]:
-        """The hits after liked photos and before unliked ones, which pass the filters, too."""
-        liked, unliked = self._judged
-        return arranged(liked, hits, unliked, self.settings.k)
-
     @cached_property
     def _surroundings(self) -> Surroundings:
         """The photos that may be found."""
@@ -521,7 +519,8 @@ class Search:
         return Surroundings(self.index.engine, self.index.kept, passing, nearest)
 
     @cached_property
-    def _judged(self) -> list[list[Hit]]:
+    def judged(self) -> list[list[Hit]]:
+        """The liked photos and the unliked ones that pass the filters."""
         found = self.index.lookup(sorted(self._liked | self._unliked))
         least, only = self.settings.min_score, self.settings.only
         hits = [

@@ -217,9 +217,8 @@ def _readable(folder: Path) -> str:
 def _is_full(folder: Path, error: sqlite3.OperationalError) -> bool:
     """Whether there is no room: SQLite says so of its tables, but not of its log."""
     code = str(getattr(error, "sqlite_errorname", ""))
-    if code == "SQLITE_FULL":
-        return True
-    return code.startswith("SQLITE_IOERR") and shutil.disk_usage(folder).free < _LITTLE
+    failed = code.startswith("SQLITE_IOERR")
+    return code == "SQLITE_FULL" or (failed and shutil.disk_usage(folder).free < _LITTLE)
 
 
 def _explained(folder: Path, error: Exception) -> SolarError:

@@ -456,14 +456,11 @@ def _in_sql(condition: Condition) -> tuple[str, list[Any]]:
     """A condition on rows of photos, and the values for its question marks."""
     field, relation, value = condition.field, condition.relation, condition.value
     if not condition.own:
-        text = _CONDITIONS[field, relation]
-        return text, [_starting(str(value)) if field == "path" else value]
+        if field == "path":
+            value = re.sub(r"([*?[])", r"[\1]", str(value)) + "*"
+        return _CONDITIONS[field, relation], [value]
     own = "row IN (SELECT row FROM fields WHERE name = ? AND "
     if relation != "=":
         return f"{own} number {relation} ?)", [field, value]
     choices = json.dumps([as_json(choice) for choice in condition.choices])
     return f"{own} value IN (SELECT value FROM json_each(?)))", [field, choices]
-
-
-def _starting(path: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", path) + "*"

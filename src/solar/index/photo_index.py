@@ -183,14 +183,8 @@ class PhotoIndex(Searchable):
     ) -> dict[str, str]:
         """Describe photos as the indexed ones were, and add them or replace those of the same path.
 
-        Args:
-            photos: The photos.
-            extra: Tags, own fields and other facts of photos, by name.
-            progress: Called while photos are described.
-            **describing: How to describe them, as for `solar.build`.
-
-        Returns:
-            Names of photos that could not be described, and why.
+        `extra` has tags, own fields and other facts of photos, by name; `describing` says how, as
+        for `solar.build`. Returns names of photos that could not be described, and why.
         """
 
     # Queries

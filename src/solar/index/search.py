@@ -163,19 +163,7 @@ class Searchable(ABC):
             self._fields.add(name)
         return conditions
 
-    def search(
-        self,
-        query: Any = None,
-        k: int = 10,
-        *,
-        text: str | None = None,
-        box: Box | None = None,
-        rerank: str | Sequence[str] | None = AUTO,
-        where: Conditions = None,
-        verify: VerifySettings | None = None,
-        include_self: bool = False,
-        min_probability: float | None = None,
-    ) -> list[Hit]:
+    def search(self, query: Any = None, k: int = 10, **options: Unpack[SearchOptions]) -> list[Hit]:
         """Find the photos that show the same place or object as a query.
 
         Args:
@@ -185,13 +173,11 @@ class Searchable(ABC):
                 For several queries: `search_many` for each separately, `search_mean` for all
                 together.
             k: How many photos at most.
-            text: What the photos show, in words; this and all others are those of `SearchSettings`.
-            box: The part of the photo to search with.
-            rerank: Re-ranking methods, in order; None ranks by similarity alone.
-            where: Only photos that satisfy these conditions.
-            verify: Settings of geometric verification.
-            include_self: Include the query itself if it is indexed.
-            min_probability: Only photos that are so probable.
+            **options: Fields of `SearchSettings`: `text`, what the photos show in words; `box`, the
+                part of the photo to search with; `rerank`, re-ranking methods in order, where None
+                ranks by similarity alone; `where`, conditions that photos must satisfy; `verify`,
+                settings of geometric verification; `include_self`, whether the query itself is
+                included if it is indexed; `min_probability`, how probable photos must be.
 
         Returns:
             Photos with scores and probabilities, best first; after verification, the most probable
@@ -207,15 +193,7 @@ class Searchable(ABC):
                 "search takes one query: call search_many to search for each of several, or "
                 "search_mean to search for all of them by their mean."
             )
-        settings = SearchSettings(
-            *(k, text, box),
-            rerank=rerank,
-            where=where,
-            verify=verify,
-            include_self=include_self,
-            min_probability=min_probability,
-        )
-        return self._search(query, settings)
+        return self._search(query, SearchSettings(k, **options))
 
     def search_mean(
         self, queries: Sequence[Any], k: int = 10, **options: Unpack[SearchOptions]
@@ -280,16 +258,11 @@ class Searchable(ABC):
     def default_rerank(
         self, query: Any = None, *, photos: str | Path | None = None
     ) -> tuple[list[str], str]:
-        """The re-ranking that `search` uses by default.
+        """The names of the methods that `search` re-ranks with by default, and why there are none.
 
-        Args:
-            query: As for `search`; None to ask about the index alone.
-            photos: The folder of the photos, if they have moved.
-
-        Returns:
-            Names of methods: verification if the photos can be found and the
-            query is a photo. Otherwise an empty list, and a sentence with the reason; the reason is
-            empty for an ASMK index and for a query with a text, which need no re-ranking.
+        Verification if the photos can be found, in the folder `photos` if they have moved, and the
+        query is a photo; without a query, the index alone is asked about. The reason is empty for
+        an ASMK index and for a query with a text, which need no re-ranking.
         """
         if not self.has_vectors:
             return [], ""

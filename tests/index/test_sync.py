@@ -378,16 +378,6 @@ def test_of_roots_without_names_none_may_be_gone(home: Home, model: str) -> None
     assert len(Index.open(place / "j.solar")) == 5
 
 
-def test_photos_of_roots_without_names_may_come_to_share_one(home: Home, model: str) -> None:
-    place = home.photos.parent
-    more = fill(place / "more", 5)
-    filled(find_photos([home.photos, more]), place / "j.solar", model=model).close()
-    fill(more, 1, 6)
-    changes = sync(place / "j.solar")
-    assert changes.new == ("6.jpg",)
-    assert "called" in changes.skipped[str(more / "1.jpg")]
-
-
 def test_a_folder_that_cannot_be_read_for_a_while_keeps_its_photos(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,9 @@ def describe_on_cluster(
 
         def submitted() -> Iterator[Any]:
             for piece in waiting:
-                task = _part(job, piece), writing, network, proof
+                photos = job.photos.select(piece)
+                boxes = {name: job.boxes[name] for name in photos.names if name in job.boxes}
+                task = replace(job, photos=photos, boxes=boxes), writing, network, proof
                 yield client.submit(_describe_piece, *task, retries=RETRIES, pure=False)
 
         # Results wait on the workers: a bounded number, whatever the number of photos.
@@ -171,12 +173,6 @@ def _client(scheduler: str | None, workers: int | None) -> "Client":
         raise SolarError(
             f"No Dask scheduler answers at {scheduler}: start one with `dask scheduler`."
         ) from error
-
-
-def _part(job: DescribingJob, piece: Sequence[int]) -> DescribingJob:
-    photos = job.photos.select(piece)
-    boxes = {name: job.boxes[name] for name in photos.names if name in job.boxes}
-    return replace(job, photos=photos, boxes=boxes)
 
 
 def _describe_piece(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from solar.defaults import GPU_DECODES
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from solar.models import RetrievalNet
 
 
-# Of a field: whether an index records it, whether vectors with different values can be
-# compared, and whether a caller chooses it.
-# A GPU's bfloat16 and JPEG decoder move vectors too little, and so does a CPU's runtime, which is
-# tried out first; but see `comparable` for int8.
-_UNIMPORTANT = {"compared": False}
-_PASSING = {"recorded": False, "compared": False}
-_INTERNAL = {"recorded": False, "compared": False, "chosen": False}
+_COMPARED = ("size", "scales", "orient", "mode")
+"""The settings in which vectors must agree to be compared.
+
+A GPU's bfloat16 and JPEG decoder move vectors too little, and so does a CPU's runtime, which is
+tried out first; but see `comparable` for int8.
+"""
+_RECORDED = (*_COMPARED, "decoder", "device", "precision", "backend")  # by an index
+_CHOSEN = (*_COMPARED, "device", "precision", "backend", "max_pixels")  # by a caller
 
 
 @dataclass(frozen=True)
@@ -47,22 +48,20 @@ class Settings:
     scales: tuple[float, ...]  # to average; by default the network's own
     orient: bool = True  # by EXIF
     mode: Mode = "auto"
-    decoder: Literal["pillow", "device"] = field(  # of plain JPEGs; all others are Pillow's
-        default="pillow", metadata=_UNIMPORTANT | {"chosen": False}
-    )
-    device: str = field(default="cpu", metadata=_UNIMPORTANT)  # or "cuda"; by default the network's
+    decoder: Literal["pillow", "device"] = "pillow"  # of plain JPEGs; all others are Pillow's
+    device: str = "cpu"  # or "cuda"; by default the network's
     # Of the backbone: "auto" is float32 on a CPU and bf16 on a GPU.
-    precision: Literal["auto", "float32", "bf16"] = field(default="auto", metadata=_UNIMPORTANT)
-    backend: str = field(default="auto", metadata=_UNIMPORTANT)
-    max_pixels: int = field(default=MAX_PIXELS, metadata=_PASSING)  # larger photos are skipped
-    least_side: int = field(default=1, metadata=_INTERNAL)  # that the network needs at every scale
-    square: Square | None = field(default=None, metadata=_INTERNAL)
+    precision: Literal["auto", "float32", "bf16"] = "auto"
+    backend: str = "auto"
+    max_pixels: int = MAX_PIXELS  # larger photos are skipped
+    least_side: int = 1  # that the network needs at every scale
+    square: Square | None = None
 
     @classmethod
     def of(cls, net: RetrievalNet | Network, **options: Any) -> Settings:
         """Settings for a network, by default its own; a TypeError if there is no such option."""
-        if unknown := sorted(options.keys() - names("chosen")):
-            known = ", ".join(names("chosen"))
+        if unknown := sorted(options.keys() - {*_CHOSEN}):
+            known = ", ".join(_CHOSEN)
             raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")
         given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
         facts = net.facts if isinstance(net, Network) else Facts.of(net)
@@ -132,25 +131,20 @@ class Settings:
 
     def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
         """What an index records of these settings, and of the parts of photos described."""
-        kept = {name: getattr(self, name) for name in names("recorded")}
+        kept = {name: getattr(self, name) for name in _RECORDED}
         return {**kept, "boxes": {name: list(box) for name, box in boxes.items()}}
-
-
-def names(role: Literal["recorded", "compared", "chosen"]) -> tuple[str, ...]:
-    """The fields of `Settings` that an index records, that must agree, or that a caller chooses."""
-    return tuple(one.name for one in fields(Settings) if one.metadata.get(role, True))
 
 
 def comparable(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Of recorded settings, those in which vectors must agree; boxes belong to single photos."""
-    ignored = {"boxes", *names("recorded")} - {*names("compared")}
+    ignored = {"boxes", *_RECORDED} - {*_COMPARED}
     kept = {name: value for name, value in recorded.items() if name not in ignored}
     return kept | _int8(recorded)
 
 
 def for_more(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Of recorded settings, those with which more photos must be described."""
-    kept = {name: recorded[name] for name in names("compared") if name in recorded}
+    kept = {name: recorded[name] for name in _COMPARED if name in recorded}
     return kept | _int8(recorded)
 
 

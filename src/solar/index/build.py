@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -98,10 +99,7 @@ def build_index(
     if is_folder(address):
         refuse_compression(options.get("compress", "none"))
     settings = {name: value for name, value in (describing or {}).items() if value is not None}
-
-    def begin(photos: Photos) -> tuple[Index, dict[str, Any]]:
-        return _begun(address, photos, model, options, **settings)
-
+    begin = partial(_begun, address, model=model, options=options, **settings)
     retry = settings.get("max_pixels") is not None
     known: dict[str, Any] = {"metadata": metadata, "progress": progress, "follow": follow}
     return built(sources, address, begin, retry=retry, **known)

@@ -18,7 +18,7 @@ from solar.files import is_text
 from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts
 from solar.storage.conditions import Condition, Where
-from solar.storage.geo import Area, NoPositionsError
+from solar.storage.geo import Area
 from solar.storage.own_fields import as_json
 from solar.storage.types import Amendment, DescriptorSpec, Photo, Skipped
 
@@ -168,7 +168,10 @@ class View:
         ).fetchall()
         known = "SELECT row FROM places WHERE latitude IS NOT NULL LIMIT 1"
         if not found and self.execute(known).fetchone() is None:
-            raise NoPositionsError
+            raise SolarError(
+                "No photo of this index has a position: read them from the photos with "
+                "`solar index sync --exif`, or add them with `solar index add --metadata FILE`."
+            )
         rows = np.array([row for row, *_ in found], np.int64)
         return rows[area.holds([position for _, *position in found])]
 

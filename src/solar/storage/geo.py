@@ -17,16 +17,6 @@ _NUMBER = r"[+-]?\d{1,3}(?:\.\d*)?"
 _AREA = re.compile(rf"\s*({_NUMBER})\s*,\s*({_NUMBER})\s*,\s*(\d{{1,8}}(?:\.\d*)?)\s*(m|km)\s*")
 
 
-class NoPositionsError(SolarError):
-    """No photo of an index has a position."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "No photo of this index has a position: read them from the photos with "
-            "`solar index sync --exif`, or add them with `solar index add --metadata FILE`."
-        )
-
-
 def distances(position: Position, others: npt.ArrayLike) -> Doubles:
     """Metres from a position to others (n, 2), along the ground: (n,)."""
     there = np.radians(np.asarray(others, np.float64).reshape(-1, 2))

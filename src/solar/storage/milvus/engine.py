@@ -224,10 +224,7 @@ class MilvusEngine:
         """Where the photos are."""
         return self._facts.roots
 
-    @property
-    def roots_seen(self) -> Roots:
-        """The same."""
-        return self.roots
+    roots_seen = roots
 
     def stamps(self) -> dict[str, Stamp | None]:
         """The stamp of every photo, by path."""

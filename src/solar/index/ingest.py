@@ -66,14 +66,10 @@ def plan(
     complete: bool = True,
     retry: bool = False,
 ) -> Changes:
-    """The changes that bring an index up to date with some photos.
+    """The changes that bring an index, of which `known` are the stamps, up to date with photos.
 
-    Args:
-        index: The index.
-        photos: What a scan found.
-        known: `Engine.stamps`.
-        complete: Whether a photo that is not among them is gone.
-        retry: Whether photos that could not be described before are tried again.
+    With `complete`, a photo that is not among them is gone; with `retry`, photos that could not be
+    described before are tried again.
     """
     numbers = photos.numbers
     names, stamps = frozenset(numbers), dict[str, Stamp]()

@@ -249,9 +249,7 @@ class Searchable(ABC):
     ) -> Iterator[Ranking]:
         """Search, and yield the ranking by similarity first, then after each re-ranking method.
 
-        Args:
-            query: As for `search`, or a list of such queries that belong together.
-            settings: How to search.
+        The query is as for `search`, or a list of such queries that belong together.
         """
         return Search(self, query, settings or SearchSettings()).stages()
 
@@ -384,12 +382,8 @@ class Ranking:
 class Search:
     """A query and how to search for it; nothing is computed before a stage needs it.
 
-    Args:
-        index: Where to search.
-        query: As for `Searchable.search`, or a list of such queries that belong together.
-        settings: How to search.
-        encoded: What to look for, if it is known already: the encoded query, moved towards liked
-            photos and away from others.
+    The query is as for `Searchable.search`, or a list of such queries that belong together.
+    `encoded` is what to look for, if that is known: moved towards liked photos, away from others.
     """
 
     def __init__(

@@ -53,16 +53,10 @@ def candidates(
     place_score: float | None,
     progress: Progress | None = None,
 ) -> DuplicateCandidates:
-    """Find pairs with at least one photo of the rows `asked`.
+    """Find pairs with at least one photo of the rows `asked` (m,); unfinished work is in `folder`.
 
-    Args:
-        photos: The collection.
-        small: Their small pictures.
-        asked: (m,) rows.
-        folder: Where unfinished work is kept.
-        k: Neighbours of each photo by its descriptor.
-        place_score: Minimum similarity of two photos of one place; None to look for none.
-        progress: Called with the step, what is done, and the total.
+    Each photo has `k` neighbours by its descriptor. Two photos of one place are at least so similar
+    as `place_score`; None looks for no places.
     """
     near = neighbour_lists(photos, asked, k, folder, progress)
     shapes = small.shapes()

@@ -122,12 +122,9 @@ class PhotoComparer:
     ) -> Relation | None:
         """How b is related to a; None if it is not, or is a link to the same file.
 
-        Args:
-            a: A photo.
-            b: Another.
-            way: How to lay b on a if they may be one picture; otherwise -1.
-            part: Whether one may be part of the other.
-            place: Whether they may show one place; then corners are matched first.
+        `way` says how to lay b on a if they may be one picture, otherwise it is -1; `part` whether
+        one may be part of the other; `place` whether they may show one place: corners are matched
+        first then.
         """
         if _one_file(a.source, b.source):
             return None

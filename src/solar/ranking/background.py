@@ -22,13 +22,9 @@ Nearest = Callable[[Sequence[Any], int], list[list[Hit]]]
 
 
 class Surroundings:
-    """The photos among which one search is made.
+    """The photos among which one search is made: those of an engine that are `passing` its filters.
 
-    Args:
-        engine: Where they are.
-        kept: What lives as long as the index.
-        passing: Whether a photo passes the filters of the search.
-        nearest: The nearest of the photos that pass.
+    `kept` is what lives as long as the index; `nearest` finds only photos that pass.
     """
 
     def __init__(

@@ -72,15 +72,9 @@ class GpuVectors:
     ) -> RowNumbers | None:
         """Rows (n, m) with the k largest inner products with each query (n, dim); -1 is none.
 
-        None if there is no room for the vectors.
-
-        Args:
-            queries: (n, dim).
-            vectors: (rows, dim) float32 or float16; loaded if they are new.
-            k: Rows wanted per query.
-            stamp: Identifies the vectors. If this or that of the loaded vectors is the beginning of
-                the other, only missing rows are loaded.
-            present: (rows,) which may be found; all by default.
+        None if there is no room for the vectors (rows, dim), which are loaded if they are new: if
+        their `stamp` or that of the loaded vectors is the beginning of the other, only missing rows
+        are. `present` (rows,) says which may be found.
         """
         queries = np.ascontiguousarray(queries, np.float32)
         with self._lock:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -31,13 +31,9 @@ TIMEOUT = 10  # seconds that a scheduler has to answer, and to have a worker
 _ALIKE = 0.999
 
 
-@dataclass(frozen=True)
-class Writing:
-    """Where workers write embeddings, for one process to take."""
-
-    place: Path
-    write: Callable[[Vectors, Path], tuple[str, int]]
-    """Writes embeddings (n, dim) to a file of a folder; returns its digest and its rows."""
+Writing: TypeAlias = tuple[Path, Callable[[Vectors, Path], tuple[str, int]]]
+"""The folder to which workers write embeddings (n, dim), for one process to take, and what writes
+them there; it returns their digest."""
 
 
 def describe_on_cluster(
@@ -179,9 +175,9 @@ def _describe_piece(
     job: DescribingJob, writing: Writing | None, net: RetrievalNet, proof: Proof
 ) -> Described:
     """One task, on a worker: decode and describe a piece, and write its embeddings."""
-    if writing is not None and not writing.place.is_dir():
+    if writing is not None and not writing[0].is_dir():
         raise SolarError(
-            f"A worker on {platform.node()} does not see the folder {writing.place}: let all "
+            f"A worker on {platform.node()} does not see the folder {writing[0]}: let all "
             "workers see it under the same path, and run the same command again."
         )
     numbers = range(len(job.photos))
@@ -189,7 +185,8 @@ def _describe_piece(
     [described] = job.described([numbers], map(job.decode, numbers), describe)
     if writing is None or isinstance(described.vectors, str) or not described.names:
         return described
-    return replace(described, vectors=writing.write(described.vectors, writing.place)[0])
+    place, write = writing
+    return replace(described, vectors=write(described.vectors, place)[0])
 
 
 _prepared: dict[tuple[str, Settings], Describer] = {}

@@ -95,12 +95,12 @@ class Describing:
             # A GPU works on while a piece is written.
             yield from prefetched(found, 1) if self.describe.device.type == "cuda" else found
             return
-        from solar.describe.cluster import Writing, describe_on_cluster
+        from solar.describe.cluster import describe_on_cluster
 
         writing = None
         if incoming is not None:
             place, suffix = incoming
-            writing = Writing(place.absolute(), partial(segments.write, suffix=suffix))
+            writing = place.absolute(), partial(segments.write, suffix=suffix)
         yield from describe_on_cluster(
             job, pieces, self.net.net, writing, self.scheduler, self.workers, progress
         )

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -34,6 +34,7 @@ from solar.errors import SolarError, and_more
 from solar.files import cache_directory
 from solar.images import Roots
 from solar.images.opencv import opencv
+from solar.images.roots import Finder
 from solar.local.cache import LocalCache, own_folder, rounded
 from solar.local.features import (
     DEFAULT,
@@ -64,9 +65,6 @@ T = TypeVar("T")
 
 FRESH = 20
 """How many photos without kept features an automatic verification describes."""
-
-Find = Callable[[str], "Source | None"]
-"""An indexed photo by its path; None if it is missing."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ class Verifier:
     """Matches queries with photos, whose features it keeps in the folder `cache`, if given."""
 
     def __init__(
-        self, find: Find, cache: str | Path | None, settings: VerifySettings | None = None
+        self, find: Finder, cache: str | Path | None, settings: VerifySettings | None = None
     ) -> None:
         self.settings = settings or VerifySettings()
         self.photo = find

@@ -6,32 +6,28 @@ squashing when it resamples the photo.
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
+from solar.arrays import Pixels
 from solar.datasets.seeds import generator
 from solar.describe.prefetch import ahead
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
-from solar.images import Photos, find_photos, image_size
-from solar.training.distill.square_decoding import fill, square
+from solar.images import Photos, find_photos, image_size, load
 
 Cache = Literal["device", "host", "none"]
 
 _PEEK = 16  # photos of a source whose size is read
-_CHUNK = 256  # photos per task of a process
-_WORTH_PROCESSES = 2000  # below, threads are done before processes have started
 _AHEAD = 2  # steps looked up in advance
 
 
@@ -75,59 +71,46 @@ class ImageCache:
     def fill(self, advance: Callable[[int], None]) -> None:
         """Decode all photos, unless the cache is "none"; unreadable ones are dropped.
 
-        A SolarError if no photo can be read, or if a decoding process was killed.
+        A SolarError if no photo can be read.
         """
         if self._cache == "none":
             return
+        at = self._device if self._cache == "device" else torch.device("cpu")
         shape = (len(self), self.side, self.side, 3)
-        with tempfile.TemporaryDirectory(prefix="solar-") as folder:
-            file = Path(folder) / "squares.npy"
-            rows = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
-            aspects, reasons = self._decode_into(file, advance)
-            names = zip(self.photos.names, reasons, strict=True)
-            self.failures = [(name, reason) for name, reason in names if reason is not None]
-            good = np.flatnonzero([reason is None for reason in reasons])
-            if not len(good):
-                name, why = self.failures[0]
-                raise SolarError(f"No photo could be read; the first was {name}: {why}")
-            self.photos = self.photos.select(good.tolist())
-            self._aspects = torch.tensor(aspects)[good]
-            # Copy the pages of the file in order.
-            at = self._device if self._cache == "device" else torch.device("cpu")
-            self._pixels = torch.empty((len(good), *shape[1:]), dtype=torch.uint8, device=at)
-            for start in range(0, len(good), 1 << 14):
-                part = torch.from_numpy(rows[good[start : start + (1 << 14)]])
-                self._pixels[start : start + len(part)] = part
-            del rows
+        rows = torch.empty(shape, dtype=torch.uint8, device=at)
+        good: list[int] = []
+        aspects = []
+        found = ahead(self._tried, range(len(self)), self._workers, 8 * self._workers)
+        for number, (photo, reason) in enumerate(found):
+            if photo is None:
+                self.failures.append((self.photos.names[number], reason))
+            else:
+                rows[len(good)] = torch.from_numpy(photo[0])
+                aspects.append(photo[1])
+                good.append(number)
+            advance(1)
+        if not good:
+            name, why = self.failures[0]
+            raise SolarError(f"No photo could be read; the first was {name}: {why}")
+        self.photos = self.photos.select(good)
+        self._pixels, self._aspects = rows[: len(good)], torch.tensor(aspects)
 
-    def _decode_into(
-        self, file: Path, advance: Callable[[int], None]
-    ) -> tuple[list[float], list[str | None]]:
-        starts = range(0, len(self), _CHUNK)
-        parts = [self.photos.select(range(len(self))[s : s + _CHUNK]) for s in starts]
-        aspects: list[float] = []
-        reasons: list[str | None] = []
+    def _tried(self, number: int) -> tuple[tuple[Pixels, float] | None, str]:
         try:
-            with self._executor() as pool:
-                for ratios, errors in pool.map(fill, [file] * len(parts), starts, parts):
-                    aspects += ratios
-                    reasons += errors
-                    advance(len(ratios))
-        except BrokenProcessPool as error:
-            raise SolarError(
-                "A process that decodes photos was killed: free some memory, or use fewer workers."
-            ) from error
-        return aspects, reasons
+            return self._square(number), ""
+        except SolarError as error:
+            return None, str(error)
 
-    def _executor(self) -> Executor:
-        if self._workers == 1 or len(self.photos) < _WORTH_PROCESSES:
-            return ThreadPoolExecutor(self._workers)
-        # A forked process that holds a GPU or threads may hang.
-        return ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"))
+    def _square(self, number: int) -> tuple[Pixels, float]:
+        """A photo, upright and squashed into (side, side, 3) bytes, with its aspect ratio."""
+        photo = load(self.photos.read(number), 2 * self.side, mode="fast")
+        image, sides = Image.fromarray(photo.pixels), (self.side, self.side)
+        squashed = np.array(image.resize(sides, Image.Resampling.BICUBIC))
+        return squashed, photo.width / photo.height
 
     def _decode(self, numbers: list[int]) -> tuple[Tensor, Tensor]:
         with ThreadPoolExecutor(self._workers) as pool:
-            found = list(pool.map(lambda n: square(self.photos, n, self.side), numbers))
+            found = list(pool.map(self._square, numbers))
         pixels = torch.from_numpy(np.stack([photo for photo, _ in found]))
         return pixels, torch.tensor([aspect for _, aspect in found])
 
@@ -148,7 +131,7 @@ def cache_images(
         size: Largest side of a stored square. 118,000 photos take 9 GB at 160 and 18 GB at 224.
         cache: Keep the pixels on the "device", on the "host", or decode at each look-up ("none").
         device: Of the results of `ImageCache.select`.
-        workers: Decoding processes (threads for few photos); default: one per core.
+        workers: Decoding threads; default: one per core.
         progress: Called after every few photos.
 
     Returns:

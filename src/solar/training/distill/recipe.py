@@ -23,7 +23,7 @@ class DistillData(Data):
         size: Largest side of the squares kept in memory, see `distill.image_cache`.
         cache: "device", "host", or "none" to decode photos each time.
         repeat: Times per epoch to use photos, by the start of their names: {"train/": 4}.
-        workers: Decoding processes; 0: one per core.
+        workers: Decoding threads; 0: one per core.
     """
 
     size: int = 224

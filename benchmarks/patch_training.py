@@ -213,7 +213,7 @@ def prepare(
 ) -> tuple[PhotoPoints, Benchmark, dict[str, Any]]:
     """Keypoints of the photos, the set to match and its baselines."""
     photos = find_photos(recipe.data.source)
-    found = collect_points(photos, recipe.data.points, cache=arguments.cache)
+    found = collect_points(photos, recipe.data.points)
     counts = [len(points) for points in found.points]
     say(f"{len(found.photos)} of {len(photos)} photos, {sum(counts)} keypoints")
     points = 12 if arguments.smoke else 500
@@ -309,7 +309,6 @@ def main() -> None:
     parser.add_argument("--curve", type=int, default=0, help="also match every so many steps")
     parser.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
     parser.add_argument("--variant", nargs="+", action="append", metavar="NAME KEY=VALUE")
-    parser.add_argument("--cache", type=Path, help="keep the photos' keypoints here (.npz)")
     parser.add_argument("--smoke", action="store_true", help="two steps on drawn data")
     parser.add_argument("--join", nargs="+", type=Path, metavar="RESULTS", help="train nothing")
     arguments = parser.parse_args()

@@ -63,8 +63,7 @@ def test_check_as_json(tmp_path: Path) -> None:
         "dataset": "roxford5k",
         "folder": str(tmp_path / "roxford5k"),
         "complete": False,
-        "release": "unknown",
-        "release_known_from": None,
+        "release": None,
         "items": [
             item("gnd_roxford5k.pkl", 0, 1),
             item("photos", 0, 5063),

@@ -205,7 +205,6 @@ def _as_json(report: "DatasetReport") -> dict[str, object]:
         "folder": str(report.folder),
         "complete": report.complete,
         "release": report.release or None,
-        "release_known_from": report.known_from or None,
         "items": [{**asdict(item), "complete": item.complete} for item in report.items],
     }
 
@@ -219,8 +218,7 @@ def _as_lines(report: "DatasetReport", root: Path) -> list[str]:
         lines.append(f"{'ok' if item.complete else '--'}  {item.what}: {counts}{examples}")
         lines += [f"    {item.note}"] if item.note else []
     if report.release:
-        told = f", according to {report.known_from}" if report.known_from else ""
-        lines.append(f"    release: {report.release}{told}")
+        lines.append(f"    release: {report.release}")
     if report.complete:
         return [*lines, f"{report.dataset} is complete in {report.folder}."]
     more = _chosen(report.only) + (" --again" if report.unpacked else "")

@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solar.datasets.patches import photo_points
 from solar.datasets.patches.photo_points import PointSettings, collect_points, find_points
 from solar.demo import toy
 from solar.errors import SolarError
@@ -44,27 +43,6 @@ def test_patches_are_six_keypoints_wide_and_at_least_twenty_pixels() -> None:
 def test_only_the_strongest_are_kept() -> None:
     every, some = find_points(grey(0)), find_points(grey(0), PointSettings(most=7))
     np.testing.assert_array_equal(some, every[:7])
-
-
-def test_keypoints_are_found_once_and_then_read_from_the_cache(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    photos, cache = find_photos(folder), tmp_path / "points.npz"
-    first = collect_points(photos, cache=cache)
-    with monkeypatch.context() as patch:
-        patch.setattr(photo_points, "find_points", None)
-        again = collect_points(photos, cache=cache)
-    for one, other in zip(first.points, again.points, strict=True):
-        np.testing.assert_array_equal(one, other)
-    fewer = collect_points(photos, PointSettings(most=5), cache=cache)
-    assert [len(points) for points in fewer.points] == [5, 5]
-
-
-def test_a_damaged_cache_is_made_anew(folder: Path, tmp_path: Path) -> None:
-    cache = tmp_path / "points.npz"
-    cache.write_bytes(b"PK\x03\x04 cut short")
-    assert len(collect_points(find_photos(folder), cache=cache).photos) == 2
-    assert np.load(cache)["counts"].shape == (2,)
 
 
 def test_photos_that_cannot_be_read_are_left_out(folder: Path, tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def test_photos_train_and_their_keypoints_are_kept(tmp_path: Path) -> None:
         f"data.source=[{tmp_path / 'photos'}]", "batch=8", "steps=2", "data.per_photo=4",
     ]  # fmt: skip
     train(RECIPES / "solar-local-345-photos.yaml", overrides, run=tmp_path / "run")
-    assert (tmp_path / "run" / "keypoints.npz").exists()
+    assert (tmp_path / "run" / "best.safetensors").exists()
 
 
 def test_sequences_train(tmp_path: Path) -> None:

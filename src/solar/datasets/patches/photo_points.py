@@ -4,12 +4,9 @@ Those that show nearly the same patch as a stronger one beside them are left out
 takes any two keypoints of a batch for different ones.
 """
 
-import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +14,6 @@ from PIL import Image
 
 from solar.arrays import Floats, Pixels
 from solar.errors import SolarError
-from solar.files import replacing
 from solar.images import ImageError, Photos
 from solar.images import load as load_photo
 from solar.images.opencv import opencv
@@ -68,17 +64,13 @@ def collect_points(
     photos: Photos,
     settings: PointSettings | None = None,
     *,
-    cache: str | Path | None = None,
     orient: bool = True,
 ) -> PhotoPoints:
     """Decode photos and find their keypoints, on all cores; photos that cannot be read are skipped.
 
-    `cache` is a `.npz` of the keypoints, reused for the same photos and settings; `orient` turns
-    photos upright by their EXIF orientation. A SolarError if no photo can be read.
+    `orient` turns photos upright by their EXIF orientation. A SolarError if no photo can be read.
     """
     settings = settings or PointSettings()
-    key = _cache_key(photos, settings, orient)
-    known = _read_cache(cache, key, len(photos)) if cache is not None else None
 
     def one(number: int) -> tuple[Pixels, Floats] | None:
         try:
@@ -86,15 +78,10 @@ def collect_points(
         except ImageError:
             return None
         grey = np.asarray(Image.fromarray(pixels).convert("L"))
-        return grey, find_points(grey, settings) if known is None else known[number]
+        return grey, find_points(grey, settings)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(one, range(len(photos))))
-    if cache is not None and known is None:
-        table = [r[1] if r else np.empty((0, 4), np.float32) for r in results]
-        counts = np.array([len(p) for p in table], np.int64)
-        with replacing(cache) as temporary, temporary.open("wb") as file:
-            np.savez(file, key=np.array(key), counts=counts, points=np.concatenate(table))
     kept = [(name, *r) for name, r in zip(photos.names, results, strict=True) if r is not None]
     if not kept:
         raise SolarError(f"None of {len(photos)} photos can be read, such as {photos.names[0]}.")
@@ -110,24 +97,3 @@ def _distinct(table: Floats, spacing: float) -> npt.NDArray[np.bool_]:
     apart = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2
     clash = (apart < near**2) & alike
     return np.asarray(~np.tril(clash, -1).any(1))
-
-
-def _cache_key(photos: Photos, settings: PointSettings, orient: bool) -> str:
-    stamps: list[tuple[int, ...]] = []
-    for place in photos.places:
-        if not isinstance(place, Path):
-            stamps.append(place[1:])  # in a tar shard
-        else:
-            stamps.append((place.stat().st_size,) if place.exists() else ())
-    text = repr((photos.names, settings, orient, stamps))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _read_cache(path: str | Path, key: str, photos: int) -> list[Floats] | None:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if str(file["key"]) != key or len(file["counts"]) != photos:
-                return None
-            return np.split(file["points"], np.cumsum(file["counts"])[:-1])
-    except (OSError, ValueError, KeyError, BadZipFile):
-        return None  # not there, or not whole: found again and written anew

@@ -2,22 +2,18 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
 from solar.datasets.plain_pickle import read_plain_pickle
 from solar.datasets.public import registry
 from solar.datasets.public.fetch import is_unpacked, marker
-from solar.datasets.public.registry import ORIGINAL, Dataset
+from solar.datasets.public.registry import Dataset
 from solar.describe.progress import Progress, counted
 from solar.errors import SolarError
 from solar.files import reading
 
 _EXAMPLES = 5  # of what is missing
-
-# The original photos were taken and packed up to 2008; faces were blurred years after this.
-_LONG_BEFORE_BLURRING = datetime(2015, 1, 1, tzinfo=UTC).timestamp()
 
 
 @dataclass(frozen=True)
@@ -43,15 +39,14 @@ class DatasetReport:
     dataset: str
     folder: Path
     items: tuple[Item, ...]
-    release: str  # "blurred", "original", "mixed" or "unknown"; "" where there is only one
-    known_from: str  # what tells the release
+    release: str  # that was unpacked here, of those with faces "blurred" or "original"; or ""
     unpacked: bool  # every archive was unpacked here: what is missing was deleted since
     only: tuple[str, ...] = ()  # the subsets that were asked for
 
     @property
     def complete(self) -> bool:
-        """Whether everything is here, and of one release."""
-        return all(item.complete for item in self.items) and self.release != "mixed"
+        """Whether everything is here."""
+        return all(item.complete for item in self.items)
 
 
 def check(
@@ -70,39 +65,10 @@ def check(
     with reading(folder):
         files = (Item(file.name, int(_is_there(folder / file.name)), 1) for file in dataset.files)
         items = tuple(chain(files, LAYOUTS[dataset.layout](dataset, folder, progress)))
-        release, known_from = release_of(dataset, folder)
+        release = next((a.release for a in dataset.archives if marker(folder, a)), "")
     archives = dataset.archives_of(release)
     unpacked = bool(archives) and all(is_unpacked(folder, archive) for archive in archives)
-    return DatasetReport(dataset.name, folder, items, release, known_from, unpacked, tuple(only))
-
-
-def release_of(dataset: Dataset, folder: Path) -> tuple[str, str]:
-    """Which release of the photos a folder holds, and what tells it.
-
-    In this order: the markers of unpacked archives; an archive left in the folder; the dates of the
-    photos, which ``tar`` restores: all before 2015 can only be the original ones. Copies with new
-    dates remain unknown.
-    """
-    if not dataset.releases:
-        return "", ""
-    if release := _only(a.release for a in dataset.archives if marker(folder, a)):
-        return release, "the archives that were unpacked"
-    if release := _only(
-        archive.release
-        for archive in dataset.archives
-        for place in (folder, folder / "archives", folder / "jpg")
-        if any((place / part.name).is_file() for part in archive.parts)
-    ):
-        return release, "the archives in the folder"
-    dates = [photo.stat().st_mtime for photo in _photos(folder / "jpg")]
-    if dates and max(dates) < _LONG_BEFORE_BLURRING:
-        return ORIGINAL, "the dates of the photos"
-    return "unknown", ""
-
-
-def _only(releases: Iterable[str]) -> str:
-    found = set(releases)
-    return "mixed" if len(found) > 1 else next(iter(found), "")
+    return DatasetReport(dataset.name, folder, items, release, unpacked, tuple(only))
 
 
 def _revisited(dataset: Dataset, folder: Path, progress: Progress | None) -> Iterator[Item]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ LabelledPatches = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
 class PatchTrainer(Trainer[PatchRecipe, Tensor]):
-    """A run of `task: patches`; its folder also caches keypoints of photos."""
+    """A run of `task: patches`."""
 
     recipe_class = PatchRecipe
     source: PointPatches | PatchSet
@@ -42,14 +41,13 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
 
     def open_source(self) -> PointPatches | PatchSet:
         """Open the pairs; a SolarError if they are damaged or too few for a batch."""
-        self.run.folder.mkdir(parents=True, exist_ok=True)
-        recipe, data, cache = self.recipe, self.recipe.data, self.run.folder / "keypoints.npz"
+        recipe, data = self.recipe, self.recipe.data
         if data.kind == "photos":
-            found = collect_points(find_photos(data.source), data.points, cache=cache)
+            found = collect_points(find_photos(data.source), data.points)
             return point_source(recipe, found, self.device)
         if data.kind == "sequences":
             sequences = [s for folder in data.source for s in read_sequences(folder)]
-            found, others, homographies = _collect_sequences(sequences, data, cache)
+            found, others, homographies = _collect_sequences(sequences, data)
             return point_source(recipe, found, self.device, others, homographies)
         patches, labels = joined([part for folder in data.source for part in _sets(folder, data)])
         how: dict[str, Any] = {"seed": recipe.seed, "device": self.device, "turn": data.turn}
@@ -176,14 +174,14 @@ def _sets(folder: str, data: PatchData) -> list[LabelledPatches]:
 
 
 def _collect_sequences(
-    sequences: list[PhotoSequence], data: PatchData, cache: Path
+    sequences: list[PhotoSequence], data: PatchData
 ) -> tuple[PhotoPoints, npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Keypoints of all photos of sequences, and how each photo is carried to its neighbours."""
     most = max(len(s.photos) for s in sequences)
     names = tuple(f"{s.name}/{photo.name}" for s in sequences for photo in s.photos)
     photos = Photos(names, tuple(photo for s in sequences for photo in s.photos))
     # Homographies are between stored pixels.
-    found = collect_points(photos, replace(data.points, size=None), cache=cache, orient=False)
+    found = collect_points(photos, replace(data.points, size=None), orient=False)
     if len(found.names) < len(names):
         missing = sorted(set(names) - set(found.names))[0]
         raise SolarError(f"The photo {missing} of a sequence cannot be read.")

@@ -97,18 +97,6 @@ def test_lone_process_needs_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
     distributed.stop()
 
 
-def test_missing_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ENVIRONMENT:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "0")
-    with pytest.raises(SolarError, match=r"2.* MASTER_ADDR.* MASTER_PORT"):
-        distributed.start("cpu")
-    monkeypatch.setenv("WORLD_SIZE", "two")
-    with pytest.raises(SolarError, match=r"WORLD_SIZE.* 'two'"):
-        distributed.start("cpu")
-
-
 def test_more_processes_than_gpus_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for name, value in zip(ENVIRONMENT, ("2", "2", "3", "127.0.0.1", "1"), strict=True):

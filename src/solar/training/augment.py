@@ -219,22 +219,22 @@ def _chosen(chance: Iterator[Tensor], probability: float) -> Tensor:
 
 def _blurred(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tensor:
     chosen = _chosen(chance, settings.blur)
-    sigma = _between(chance, 0.1, _BLUR)[chosen]
+    sigma = _column(_between(chance, 0.1, _BLUR)[chosen], x)
     if not len(chosen):
         return x
-    reach = min(math.ceil(2.5 * _BLUR), min(x.shape[-2:]) - 1)
-    steps = torch.arange(-reach, reach + 1, device=sigma.device)
-    kernel = _sent(torch.softmax(-0.5 * (steps / sigma[:, None]) ** 2, dim=1), x.device)
     chosen = _sent(chosen, x.device)
-    some = x[chosen]
-    for axis, padding in ((-1, (reach, reach, 0, 0)), (-2, (0, 0, reach, reach))):
-        length = some.shape[axis]
-        padded = F.pad(some, padding, mode="reflect")
-        some = torch.zeros_like(some)
-        for step in range(2 * reach + 1):
-            weight = kernel[:, step, None, None, None]
-            some.addcmul_(padded.narrow(axis, step, length), weight)
-    return x.index_copy(0, chosen, some)
+    down, across = (gaussian(side, sigma) for side in x.shape[-2:])
+    return x.index_copy(0, chosen, down @ x[chosen] @ across.mT)
+
+
+def gaussian(side: int, sigma: Tensor) -> Tensor:
+    """A Gaussian blur along one side as a matrix: (…, 1, 1) deviations to (…, side, side).
+
+    At borders weights are renormalised.
+    """
+    place = torch.arange(side, device=sigma.device)
+    apart = (place[:, None] - place).square()
+    return torch.softmax(-apart / (2 * sigma.square()), dim=-1)
 
 
 def _noisy(x: Tensor, chance: Iterator[Tensor], settings: Augmentation, seed: Tensor) -> Tensor:
@@ -266,20 +266,27 @@ def jpeg_like(images: Tensor, coarseness: Tensor) -> Tensor:
     device = images.device
     height, width = images.shape[-2:]
     padded = F.pad(images, (0, -width % 8, 0, -height % 8), mode="replicate")
-    b, _, tall, wide = padded.shape
     ycc = torch.tensor(_YCC)
     rgb = _sent(torch.linalg.inv(ycc), device)
-    places, waves = torch.arange(8, device=device) + 0.5, torch.arange(8, device=device)
-    cosines = torch.cos(math.pi / 8 * waves[:, None] * places) / 2
-    cosines[0] /= math.sqrt(2)
     tables = torch.tensor([_COARSE_LUMA, _COARSE_COLOUR, _COARSE_COLOUR]) / 255
     steps = _sent(tables, device).view(1, 3, 1, 1, 8, 8) * coarseness.view(-1, 1, 1, 1, 1, 1)
     colours = torch.einsum("ij,bjhw->bihw", _sent(ycc, device), padded)
-    blocks = colours.view(b, 3, tall // 8, 8, wide // 8, 8).transpose(3, 4)
-    rounded = (cosines @ blocks @ cosines.T / steps).round() * steps
-    blocks = (cosines.T @ rounded @ cosines).transpose(3, 4)
-    colours = blocks.reshape(b, 3, tall, wide)[..., :height, :width]
+    colours = quantised(colours, steps)[..., :height, :width]
     return torch.einsum("ij,bjhw->bihw", rgb, colours)
+
+
+def quantised(planes: Tensor, steps: Tensor) -> Tensor:
+    """Round the cosine transform of 8×8 blocks to multiples of some steps.
+
+    Planes are (b, c, h, w), with sides that are multiples of eight; steps (b or 1, c, 1, 1, 8, 8).
+    """
+    b, c, height, width = planes.shape
+    waves = torch.arange(8, device=planes.device)
+    cosines = torch.cos(math.pi / 8 * waves[:, None] * (waves + 0.5)) / 2
+    cosines[0] /= math.sqrt(2)
+    blocks = planes.reshape(b, c, height // 8, 8, width // 8, 8).transpose(3, 4)
+    rounded = (cosines @ blocks @ cosines.T / steps).round() * steps
+    return (cosines.T @ rounded @ cosines).transpose(3, 4).reshape(planes.shape)
 
 
 def _erased(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tensor:

@@ -41,18 +41,10 @@ def start(device: str | None = None) -> World:
     """Join the group that `torchrun` describes in the environment, if any; end with `stop`.
 
     `cuda` communicates through NCCL and makes this process's GPU the current device, `cpu` through
-    gloo; by default a GPU if there is one. A SolarError if the environment is incomplete, or there
-    are too few GPUs.
+    gloo; by default a GPU if there is one. A SolarError if there are too few GPUs.
     """
-    size = started_processes()
-    if size == 1 or _together():
+    if started_processes() == 1 or _together():
         return world()
-    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
-    if missing:
-        raise SolarError(
-            f"WORLD_SIZE is {size} without {' and '.join(missing)}: start the processes with"
-            " torchrun."
-        )
     device = device or best_device()
     if device.startswith("cuda"):
         gpu = _own_gpu()
@@ -65,7 +57,7 @@ def start(device: str | None = None) -> World:
 
 def started_processes() -> int:
     """Number of processes of `torchrun`, whether or not they have joined yet."""
-    return _number("WORLD_SIZE", 1)
+    return int(os.environ.get("WORLD_SIZE", 1))
 
 
 def stop() -> None:
@@ -129,15 +121,8 @@ def _all_gathered(x: Tensor) -> list[Tensor]:
     return parts
 
 
-def _number(name: str, default: int) -> int:
-    value = os.environ.get(name, str(default))
-    if not value.isdecimal():
-        raise SolarError(f"{name} must be a whole number, not {value!r}: start with torchrun.")
-    return int(value)
-
-
 def _own_gpu() -> torch.device:
-    number, there = _number("LOCAL_RANK", 0), torch.cuda.device_count()
+    number, there = int(os.environ.get("LOCAL_RANK", 0)), torch.cuda.device_count()
     if number >= there:
         raise SolarError(
             f"Process {number} of this machine needs a GPU of its own, but there are {there}: give"

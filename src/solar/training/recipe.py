@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from solar.errors import SolarError
+from solar.errors import SolarError, optional
 from solar.files import replacing
 
 R = TypeVar("R")
@@ -74,7 +74,8 @@ def check_range(name: str, value: float | None, low: float, high: float = inf) -
 
 def write_recipe(recipe: Any, path: str | Path) -> None:
     """Write every setting of a recipe as YAML, atomically."""
-    text = _yaml().safe_dump(dataclasses.asdict(recipe), sort_keys=False, allow_unicode=True)
+    yaml = optional("yaml", "train")
+    text = yaml.safe_dump(dataclasses.asdict(recipe), sort_keys=False, allow_unicode=True)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -130,22 +131,12 @@ def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
 
 
 def _parse(text: str, where: str) -> Any:
-    yaml = _yaml()
+    yaml = optional("yaml", "train")
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # a 13th month, endless nesting
         reason = " ".join(str(error).split())
         raise SolarError(f"{where} is not YAML ({reason}).") from error
-
-
-def _yaml() -> Any:
-    try:
-        import yaml
-    except ImportError:
-        raise SolarError(
-            'Recipes need PyYAML: install it with pip install "solar-retrieval[train]".'
-        ) from None
-    return yaml
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 ```
 recipe.yaml         every setting, defaults included
-environment.json    a list: Python, torch and devices of each start
 metrics.jsonl       a line per call of `log`
 checkpoints/        step-00000250.pt and so on, the last few; best.pt
 pictures/           from `image`
@@ -13,12 +12,9 @@ tensorboard/        the same figures, if TensorBoard is installed
 
 import json
 import os
-import platform
 import shutil
-import sys
 from collections.abc import Collection
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -26,10 +22,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from solar import __version__
 from solar.errors import SolarError
 from solar.files import LOCK, locked, make_folder, replacing, sweep
-from solar.training.distributed import started_processes
 from solar.training.recipe import differences, read_recipe, write_recipe
 
 State = dict[str, Any]
@@ -135,10 +129,6 @@ class Run:
         for folder in (self.folder, self.folder / "checkpoints", self.folder / "pictures"):
             sweep(folder)  # temporary files of killed runs
         write_recipe(self.recipe, self.folder / "recipe.yaml")
-        known = self.folder / "environment.json"
-        starts = json.loads(known.read_text()) if known.exists() and self.state else []
-        with replacing(known) as temporary:
-            temporary.write_text(json.dumps([*starts, environment()], indent=2) + "\n")
         self._metrics = (self.folder / "metrics.jsonl").open("ab")
         self._metrics.truncate(self._metrics_bytes)
         self._metrics.seek(0, os.SEEK_END)
@@ -176,24 +166,6 @@ class Run:
                 f"The run in {self.folder} was started with another {wrong[0]}: continue "
                 "with the same recipe and overrides, or start a new run."
             )
-
-
-def environment() -> dict[str, Any]:
-    """Versions, devices and command of this process."""
-    gpus = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "solar": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "system": platform.platform(),
-        "threads": torch.get_num_threads(),
-        "devices": [torch.cuda.get_device_name(n) for n in gpus] or ["cpu"],
-        "cuda": torch.version.cuda if gpus else None,
-        "processes": started_processes(),
-        "command": sys.argv[1:],
-    }
 
 
 def capture_random() -> dict[str, Any]:

@@ -5,13 +5,10 @@ import numpy as np
 from solar.datasets.labelled.build import build_training_set
 from solar.datasets.labelled.sources import places_in
 from solar.datasets.labelled.training_set import (
-    FolderPhotos,
-    PathArray,
     Places,
     Positives,
     TrainingSet,
     label_photos,
-    listed,
 )
 from solar.demo import toy
 from solar.images import Photos
@@ -22,20 +19,7 @@ NAMES = ("b/1.jpg", "a/1.jpg", "b/2.jpg", "c/é.jpg", "a/2.jpg", "d/1.jpg", "d/2
 def few(folder: Path = Path("photos")) -> Places:
     names = ("a", "b", "c", "d")
     labels = np.array([names.index(name[0]) for name in NAMES])
-    return Places(FolderPhotos(folder, PathArray(NAMES)), labels, names)
-
-
-def test_paths_in_an_array_are_as_they_were() -> None:
-    paths = few().photos
-    assert tuple(paths.names) == NAMES
-    assert paths.read(3) == Path("photos/c/é.jpg")
-    assert tuple(paths.select([3, 0]).names) == ("c/é.jpg", "b/1.jpg")
-    assert listed(paths) == Photos.in_folder(Path("photos"), NAMES)
-
-
-def test_an_array_is_small() -> None:
-    paths = PathArray(f"train/a/b/c/abc{number:013x}.jpg" for number in range(1000))
-    assert paths.array.nbytes == 32 * 1000
+    return Places(Photos.in_folder(folder, NAMES), labels, names)
 
 
 def test_places_are_held_out_whole_as_landmarks_are() -> None:

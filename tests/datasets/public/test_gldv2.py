@@ -126,11 +126,6 @@ def test_any_list_gives_its_ids_and_a_test_for_them(tmp_path: Path) -> None:
     assert not chosen(photo_path(C))
 
 
-def test_no_object_is_kept_per_photo(tmp_path: Path) -> None:
-    found = read_clean(published(tmp_path, A, B, C, D))
-    assert found.photos.names.array.nbytes == 4 * len(f"train/{photo_path(A)}")  # type: ignore[attr-defined]
-
-
 RETRIEVAL = "id,images,Usage\nt1,i1 i2,Public\nt2,None,Ignored\nt3,i3,Private\n"
 RECOGNITION = "id,landmarks,Usage\nt1,5 7,Public\nt2,,Public\nt3,9,Private\n"
 

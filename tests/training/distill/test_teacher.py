@@ -10,7 +10,9 @@ from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, save
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD
 from solar.nn import GeM, l2_normalize
-from solar.training.distill.teacher import Projection, load_teacher, load_teachers
+from solar.training.distill.loss import Imitator
+from solar.training.distill.recipe import Student
+from solar.training.distill.teacher import load_teacher, load_teachers
 
 
 def normalised(images: torch.Tensor) -> torch.Tensor:
@@ -88,10 +90,11 @@ def test_a_patch_network_is_no_teacher(tmp_path: Path) -> None:
 
 def test_a_projection_gives_the_teachers_grid_and_channels(tmp_path: Path) -> None:
     teacher = load_teacher(torchscript(tmp_path / "teacher.ts"), sizes=(64,))
-    projection = Projection(8, teacher)
-    places, pooled = projection(torch.rand(2, 8, 6, 4), torch.rand(2, 8), (3, 2))
+    imitator = Imitator(Student(), teacher)
+    places, pooled, descriptors = imitator(torch.rand(2, 3, 64, 96), (3, 2))
     assert places.shape == (2, 24, 3, 2)
     assert pooled.shape == (2, 24)
+    assert descriptors.shape == (2, 512)
 
 
 def test_a_whitened_teacher_sees_how_photos_differ(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from solar.errors import SolarError
 from solar.images import find_photos
 from solar.training.retrieval.loader import (
     Loader,
-    TupleBatch,
+    PhotoBatch,
     random_bucket,
     random_crop,
     random_part,
@@ -63,7 +63,7 @@ def test_another_key_cuts_elsewhere_and_the_same_key_does_not() -> None:
 
 def test_a_batch_of_several_shapes_can_be_put_in_order() -> None:
     pixels = [np.full((n % 2 + 1, 3, 3), n, np.uint8) for n in range(5)]
-    batch = TupleBatch.of(pixels)
+    batch = PhotoBatch.of(pixels)
     flat = torch.cat([group.flatten(1)[:, 0] for group in batch.groups])
     assert [len(group) for group in batch.groups] == [3, 2]
     assert flat[batch.order].tolist() == [0, 1, 2, 3, 4]
@@ -72,8 +72,8 @@ def test_a_batch_of_several_shapes_can_be_put_in_order() -> None:
 def tuples_read(folder: Path, threads: int) -> list[torch.Tensor]:
     photos = find_photos(folder)
     loader = Loader(photos, Images(size=32, threads=threads), 0, torch.device("cpu"))
-    tuples = torch.arange(24).view(8, 3)
-    return [batch.groups[0] for batch in loader.batches(tuples, range(2, 8), 2, epoch=1)]
+    read = loader.batches(lambda place: [place], range(6, 24), 6, epoch=1)
+    return [batch.groups[0] for batch, _ in read]
 
 
 def test_batches_do_not_depend_on_the_number_of_threads(landmarks: Path) -> None:
@@ -82,23 +82,18 @@ def test_batches_do_not_depend_on_the_number_of_threads(landmarks: Path) -> None
     assert all(torch.equal(a, b) for a, b in zip(one, many, strict=True))
 
 
-def test_a_photo_that_cannot_be_read_is_replaced_within_its_part(tmp_path: Path) -> None:
-    for n in range(4):
+def test_the_first_photo_that_can_be_read_is_taken(tmp_path: Path) -> None:
+    for n in range(3):
         Image.new("RGB", (40, 40), (n * 50, 0, 0)).save(tmp_path / f"{n}.png")
     (tmp_path / "1.png").write_bytes(b"no photo")
-    (tmp_path / "3.png").write_bytes(b"no photo")
     loader = Loader(find_photos(tmp_path), Images(size=32), 0, torch.device("cpu"))
-    (batch,) = loader.batches(torch.tensor([[0, 1, 2, 3]]), [0], 1, epoch=0)
-    assert batch.groups[0][:, 0, 0, 0].tolist() == [0, 0, 100, 100]
-    assert sorted(loader.unreadable) == ["1.png", "3.png"]
-
-
-def test_a_tuple_without_any_readable_negative_is_an_error(tmp_path: Path) -> None:
-    Image.new("RGB", (40, 40)).save(tmp_path / "0.png")
-    (tmp_path / "1.png").write_bytes(b"no photo")
-    loader = Loader(find_photos(tmp_path), Images(size=32), 0, torch.device("cpu"))
-    with pytest.raises(SolarError, match="read"):
-        list(loader.batches(torch.tensor([[0, 0, 1]]), [0], 1, epoch=0))
+    choices = [[0, 1], [1, 2, 0], [1, 0]]
+    [(batch, numbers)] = loader.batches(choices.__getitem__, range(3), 3, epoch=0)
+    assert batch.groups[0][:, 0, 0, 0].tolist() == [0, 100, 0]
+    assert numbers.tolist() == [0, 2, 0]
+    assert sorted(loader.unreadable) == ["1.png"]
+    with pytest.raises(SolarError, match=r"1\.png"):
+        list(loader.batches(lambda _: [1, 1], [0], 1, epoch=0))
 
 
 def test_a_crop_is_a_part_of_the_photo_squeezed_into_a_square() -> None:
@@ -117,9 +112,13 @@ def test_photos_in_any_order_are_cut_by_their_place_in_it(tmp_path: Path) -> Non
         ramp(90 + number, 60).save(tmp_path / f"{number}.png")
     loader = Loader(find_photos(tmp_path), Images(size=32, shape="crop"), 5, torch.device("cpu"))
     order = torch.tensor([2, 0, 3, 1, 2])
-    whole = list(loader.photo_batches(order, range(4), 2, 7))
+
+    def choices(place: int) -> list[int]:
+        return [int(order[place])]
+
+    whole = list(loader.batches(choices, range(4), 2, 7))
     assert [numbers.tolist() for _, numbers in whole] == [[2, 0], [3, 1]]
-    (later,) = loader.photo_batches(order, [2, 3], 2, 7)
+    (later,) = loader.batches(choices, [2, 3], 2, 7)
     assert torch.equal(later[0].groups[0], whole[1][0].groups[0])
-    (other,) = loader.photo_batches(order, [2, 3], 2, 8)
+    (other,) = loader.batches(choices, [2, 3], 2, 8)
     assert not torch.equal(other[0].groups[0], whole[1][0].groups[0])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, overload
+from typing import Literal, Self, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from solar.arrays import Flags, Ints
 from solar.errors import SolarError
@@ -76,58 +75,11 @@ class Positives(Sequence[Ints]):
         return self.numbers[self.starts[at] : self.stops[at]]
 
 
-class PathArray(Sequence[str]):
-    """Texts of about equal length in one array, a tenth of the size of as many Python strings.
-
-    Made of texts, or of an array of their bytes in UTF-8.
-    """
-
-    def __init__(self, texts: Iterable[str] | npt.NDArray[np.bytes_]) -> None:
-        given = texts if isinstance(texts, np.ndarray) else [text.encode() for text in texts]
-        self.array: npt.NDArray[np.bytes_] = np.asarray(given, dtype=np.bytes_)
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def __getitem__(self, at: int) -> str:  # type: ignore[override]
-        return bytes(self.array[at]).decode()
-
-
-@dataclass(frozen=True, eq=False)
-class FolderPhotos:
-    """Very many photos by their paths below one folder, whether they exist or not."""
-
-    folder: Path
-    names: PathArray
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def read(self, number: int) -> Path:
-        """The file of a photo."""
-        return self.folder / self.names[number]
-
-    def select(self, numbers: Iterable[int]) -> FolderPhotos:
-        """Some of the photos, in the order of their numbers."""
-        chosen = np.fromiter(numbers, np.int64)
-        return FolderPhotos(self.folder, PathArray(self.names.array[chosen]))
-
-
-PhotoList: TypeAlias = Photos | FolderPhotos  # what training reads photos from
-
-
-def listed(photos: PhotoList) -> Photos:
-    """The photos as `solar.images.Photos`, which have an object each: for a few."""
-    if isinstance(photos, Photos):
-        return photos
-    return Photos.in_folder(photos.folder, photos.names)
-
-
 @dataclass(frozen=True, eq=False)
 class Places:
     """Photos, and the landmark that each shows."""
 
-    photos: PhotoList
+    photos: Photos
     landmarks: Ints  # (n,) counted from 0
     labels: tuple[str, ...]  # names of the landmarks
 
@@ -176,7 +128,6 @@ class Places:
 class TrainingSet(Places):
     """Places with positives; a landmark's only photo is no query, but is among the negatives."""
 
-    photos: Photos  # queries or not: what negatives are mined from
     queries: Ints  # (q,) ascending
     positives: Positives  # for each query one photo or more of its landmark
 

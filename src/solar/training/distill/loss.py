@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solar.losses import info_nce, second_order_of_views
-from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at, retrieval_model
-from solar.nn import GeM, l2_normalize
+from solar.nn import l2_normalize
 from solar.training.distill.recipe import DistillLoss, Student
-from solar.training.distill.teacher import Projection, Teacher
+from solar.training.distill.teacher import Teacher
 from solar.training.objective import Terms
-from solar.training.retrieval.start import take_backbone
+from solar.training.retrieval.recipe import NetworkStart
+from solar.training.retrieval.start import build_network
 
 
 class Imitator(nn.Module):
@@ -22,33 +22,35 @@ class Imitator(nn.Module):
 
     def __init__(self, student: Student, teacher: Teacher) -> None:
         super().__init__()
-        attention = attention_at(student.attention, REDUCTIONS)
-        config = RetrievalConfig(
-            student.backbone,
-            attention,
+        start = NetworkStart(
+            backbone=student.backbone,
+            attention=student.attention,
             whitening=False,
-            size=student.size,
-            scales=student.scales,
+            features=student.start,
+            p=student.p,
         )
-        start = None if student.start is None else retrieval_model(student.start, device="cpu")
-        if start is not None:
-            config = replace(config, mean=start.config.mean, std=start.config.std)
-        self.student = RetrievalNet(config, freeze_batch_norm=False)
-        if start is not None:
-            take_backbone(self.student, start, str(student.start))
-        assert isinstance(self.student.pool, GeM)
-        self.student.pool.p.data.fill_(student.p)
-        self.student.pool.p.requires_grad_(False)
+        self.student, _ = build_network(start)
+        self.student.freeze_batch_norm = False
+        config = replace(self.student.config, size=student.size, scales=student.scales)
+        self.student.config = config
+        self.student.pool.requires_grad_(False)
         channels = self.student.backbone.channels
-        self.projection = Projection(channels, teacher)
+        # Only training needs these.
+        self.places = nn.Conv2d(channels, teacher.channels, 1)
+        self.pooled = nn.Linear(channels, teacher.dim)
         self.contrast = nn.Linear(channels, channels)
         nn.init.eye_(self.contrast.weight)
 
     def forward(self, images: Tensor, grid: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Photos in 0..1 to the imitated map and descriptor, and the student's descriptor."""
+        """Photos in 0..1 to the imitated map and descriptor, and the student's descriptor.
+
+        The map is (b, teacher's channels, *grid).
+        """
         features = self._features(images)
         descriptors = self.student.head(features)
-        return (*self.projection(features, descriptors, grid), descriptors)
+        if list(features.shape[-2:]) != list(grid):
+            features = F.interpolate(features, list(grid), mode="bilinear", align_corners=False)
+        return self.places(features), self.pooled(descriptors), descriptors
 
     def describe(self, images: Tensor) -> Tensor:
         """The student's own descriptors of photos in 0..1."""

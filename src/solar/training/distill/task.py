@@ -210,7 +210,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         if wanted.whitening == "none":
             layer = None
         elif wanted.whitening == "teacher":
-            layer = self.net.projection.pooled
+            layer = self.net.pooled
         else:
             layer = pca_whitening(self._described(), wanted.power).linear(wanted.dim)
             if wanted.whitening == "places":

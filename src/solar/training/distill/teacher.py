@@ -273,20 +273,3 @@ def tune(
     if not isfinite(last):
         raise SolarError("The teacher's weights became infinite: lower tune.lr.")
     return first, last
-
-
-class Projection(nn.Module):
-    """Layers from a student's map and descriptor to its teacher's, for training only."""
-
-    def __init__(self, channels: int, teacher: Teacher) -> None:
-        super().__init__()
-        self.places = nn.Conv2d(channels, teacher.channels, 1)
-        self.pooled = nn.Linear(channels, teacher.dim)
-
-    def forward(
-        self, features: Tensor, descriptors: Tensor, grid: Sequence[int]
-    ) -> tuple[Tensor, Tensor]:
-        """Project a map to (b, teacher's channels, *grid), and vectors to (b, teacher's dim)."""
-        if list(features.shape[-2:]) != list(grid):
-            features = F.interpolate(features, list(grid), mode="bilinear", align_corners=False)
-        return self.places(features), self.pooled(descriptors)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from solar.datasets.patches.hpatches_cut import JITTERS, Jitter
 from solar.errors import SolarError
+from solar.training.augment import gaussian, quantised
 
 STRENGTHS = {
     "none": Jitter(0, 0, 0, 0),
@@ -144,11 +145,7 @@ def _some(most: float, chance: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _blurred(patches: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur by products with a matrix per patch; borders are renormalised."""
-    place = torch.arange(patches.shape[-1], device=patches.device, dtype=patches.dtype)
-    apart = (place[:, None] - place).square()
-    weights = torch.exp(-apart / (2 * sigma.clamp_min(0.1).square()))
-    weights = weights / weights.sum(-1, keepdim=True)
+    weights = gaussian(patches.shape[-1], sigma.clamp_min(0.1))
     return weights @ patches @ weights.mT
 
 
@@ -164,18 +161,6 @@ def _half_planes(patches: Tensor, generator: torch.Generator) -> Tensor:
 
 def _compressed(patches: Tensor, coarse: Tensor) -> Tensor:
     """JPEG quantisation of 8×8 blocks with steps that approximate the standard's table."""
-    transform, frequency = _cosines(patches.shape[-1], patches.device)
-    step = (coarse * (10 + 6 * frequency)).clamp_min(1e-3)  # where 0, too fine to matter
-    coefficients = transform @ patches @ transform.mT
-    return transform.mT @ ((coefficients / step).round() * step) @ transform
-
-
-@cache
-def _cosines(size: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The cosine transform of 8×8 blocks as a matrix (s, s), and the frequencies' sums (s, s)."""
-    k = torch.arange(8, device=device, dtype=torch.float32)
-    cosines = torch.cos(math.pi / 8 * (k + 0.5) * k[:, None]) / 2
-    cosines[0] /= math.sqrt(2)
-    frequency = k.repeat(size // 8)
-    transform = torch.kron(torch.eye(size // 8, device=device), cosines)
-    return transform, frequency[:, None] + frequency
+    k = torch.arange(8, device=patches.device)
+    steps = coarse[..., None, None] * (10 + 6 * (k[:, None] + k))
+    return quantised(patches, steps.clamp_min(1e-3))  # where 0, too fine to matter

@@ -1,6 +1,5 @@
 """Training as classification of labelled places: ArcFace and similar losses, without mining."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,15 @@ from solar.datasets.labelled.sources import places_in
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.losses import NEGATIVES, Classifier, nearest_negatives, second_order
-from solar.nn import pca_whitening
-from solar.nn.whitening import Whitening
-from solar.training import distributed
+from solar.training.distributed import collect, gather
 from solar.training.objective import CollapseMonitor, Terms
-from solar.training.retrieval.photo_trainer import Batch, PhotoTrainer, contact_sheet
+from solar.training.retrieval.photo_trainer import PhotoTrainer, contact_sheet
 from solar.training.retrieval.recipe import PlaceRecipe
-from solar.training.retrieval.start import COMPUTED, LOCAL_WHITENING_PHOTOS, compute_whitening
+from solar.training.retrieval.start import LOCAL_WHITENING_PHOTOS
 from solar.training.run import State
 
-_WHITENED, _TOGETHER = 2000, 32  # photos for a whitening layer; photos described at once
+_DESCRIBED = 1 << 14  # photos whose descriptors are held at once
+_TRIES = 100  # unreadable photos in a row that end a run
 _ORDER = 1 << 20  # separates the random numbers of epochs from those of steps
 
 
@@ -38,7 +36,6 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
     def prepare(self) -> None:
         """Open the photos and build the network and the places' weights."""
         super().prepare()
-        self.labels = torch.from_numpy(self.data.landmarks)
         loss, places = self.recipe.loss, len(self.data.labels)
         self.classifier = Classifier(
             self.net.dim, places, kind=loss.kind, margin=loss.margin, scale=loss.scale
@@ -70,62 +67,42 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
 
     def begin(self) -> None:
         """Compute the weights that start from photos."""
-        if self.origin["whitening"].startswith(COMPUTED):
-            self._start_whitening()
+        super().begin()
         if self.recipe.loss.start == "means":
             self._start_places()
-        super().begin()
-
-    @torch.no_grad()
-    def _start_whitening(self) -> None:
-        """Whiten by PCA of the first photos, in every process; trained batch norms see them too."""
-        first = self._order(0)[:LOCAL_WHITENING_PHOTOS]
-        squares = self.loader.squares(first.tolist(), self.recipe.images.size, (0,))
-
-        def fit() -> Whitening:
-            rows = [rows for rows, _ in self._described(first[:_WHITENED])]
-            return pca_whitening(torch.cat(rows).cpu())
-
-        compute_whitening(self.net, squares, fit)
 
     @torch.no_grad()
     def _start_places(self) -> None:
-        """Start every place at the mean of its photos; each process describes some."""
+        """Start every place at the mean of its photos."""
         self.bar.say("Computing the class centres")
         self.net.eval()
-        order = torch.arange(len(self.labels))
         sums = torch.zeros_like(self.classifier.weight)
-        for rows, numbers in self._described(order[distributed.part(len(order))]):
-            sums.index_add_(0, self.labels[numbers].to(self.device), rows.float())
-        self.classifier.weight.copy_(F.normalize(distributed.collect(sums[None]).sum(0), dim=1))
+        for numbers in torch.split(torch.arange(len(self.data)), _DESCRIBED):
+            sums.index_add_(0, self.landmarks[numbers].to(self.device), self.describe(numbers)[0])
+        self.classifier.weight.copy_(F.normalize(sums, dim=1))
 
-    def _described(self, order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        for photos, numbers in self.loader.photo_batches(order, range(len(order)), _TOGETHER, 0):
-            yield self.trainable(photos.groups)[photos.order.to(self.device)], numbers
+    def _first_photos(self) -> Tensor:
+        return self._shuffled(0).flatten()[:LOCAL_WHITENING_PHOTOS]
 
-    def _order(self, epoch: int) -> Tensor:
+    def _shuffled(self, epoch: int) -> Tensor:
         recipe = self.recipe
         chance = generator(recipe.seed, _ORDER + epoch, recipe.each)
-        return epoch_order(self.labels, recipe.each, chance)
+        return epoch_order(self.landmarks, recipe.each, chance)[:, None]
 
-    def batches(self) -> Iterator[Batch]:
-        """Shuffle an epoch; every process takes its share of each step."""
-        recipe, here = self.recipe, self.here
-        batch, share = recipe.batch, recipe.batch // here.size
-        while self.step < self.steps:
-            epoch, position = divmod(self.step, self.steps_per_epoch)
-            order = self._order(epoch)
-            if position == 0 and here.leads:
-                groups = order.view(-1, recipe.each)[:, :2]
-                self.run.image(self.step, "places", contact_sheet(self.data.photos, groups))
-            left = min(self.steps_per_epoch, position + self.steps - self.step)
-            steps = np.arange(position * batch, left * batch).reshape(-1, here.size, share)
-            mine = steps[:, here.rank].ravel()
-            for photos, numbers in self.loader.photo_batches(order, mine, share, epoch):
-                yield photos, self.labels[numbers].to(self.device)
+    def _order(self, epoch: int) -> Tensor:
+        order = self._shuffled(epoch)
+        if self.here.leads and not self.step % self.steps_per_epoch:
+            groups = order.view(-1, self.recipe.each)[:, :2]
+            self.run.image(self.step, "places", contact_sheet(self.data.photos, groups))
+        return order
+
+    def _choices(self, order: Tensor, place: int) -> list[int]:
+        """Any photo may stand in for another, as each comes with its own label."""
+        first = int(order[place])
+        return [n % len(self.data) for n in range(first, first + _TRIES)]
 
     def _loss(self, rows: Tensor, shown: Tensor) -> Terms:
-        rows, labels = distributed.gather(rows), distributed.collect(shown)
+        rows, labels = gather(rows), collect(shown[:, 0])
         found = self.classifier(rows, labels)
         weight = self.recipe.loss.second_order
         second = place_similarity(rows, labels) if weight else rows.new_zeros(())

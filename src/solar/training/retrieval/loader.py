@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -11,20 +10,16 @@ from PIL import Image
 from torch import Tensor
 
 from solar.arrays import Pixels
-from solar.datasets.labelled.training_set import PhotoList
 from solar.describe.pipeline import decoders_for
 from solar.describe.prefetch import ahead, prefetched
 from solar.errors import SolarError
-from solar.images import read_image
+from solar.images import Photos, read_image
 from solar.training.retrieval.recipe import Images
 
-S = TypeVar("S")
-T = TypeVar("T")
 Key = tuple[int, ...]
 
 # Part of a key, so that mining and training cut the same photo differently.
 TRAINING, MINING = 0, 1
-_TRIES = 100  # unreadable photos in a row that end a run
 
 
 def random_square(image: Image.Image, size: int, key: Key) -> Pixels:
@@ -81,7 +76,7 @@ def _cut(image: Image.Image, width: int, height: int, key: Key) -> Image.Image:
 
 
 @dataclass(frozen=True)
-class TupleBatch:
+class PhotoBatch:
     """Pixels of a batch, those of one shape together."""
 
     groups: list[Tensor]
@@ -90,7 +85,7 @@ class TupleBatch:
     """Place of each photo of the batch in the concatenated groups."""
 
     @classmethod
-    def of(cls, pixels: Sequence[Pixels], *, pin: bool = False) -> "TupleBatch":
+    def of(cls, pixels: Sequence[Pixels], *, pin: bool = False) -> "PhotoBatch":
         """Group photos by shape."""
         shapes = sorted({photo.shape for photo in pixels})
         places = [[n for n, photo in enumerate(pixels) if photo.shape == shape] for shape in shapes]
@@ -107,9 +102,7 @@ class TupleBatch:
 class Loader:
     """Reads photos by number in threads, in advance; batches for a GPU are pinned."""
 
-    def __init__(
-        self, photos: PhotoList, settings: Images, seed: int, device: torch.device
-    ) -> None:
+    def __init__(self, photos: Photos, settings: Images, seed: int, device: torch.device) -> None:
         self.photos, self.settings, self.seed = photos, settings, seed
         self.pin = device.type == "cuda"
         self.threads = settings.threads or decoders_for(device)
@@ -126,66 +119,33 @@ class Loader:
         return ahead(read, numbers, self.threads, 8 * self.threads)
 
     def batches(
-        self, tuples: Tensor, numbers: Sequence[int], size: int, epoch: int
-    ) -> Iterator[TupleBatch]:
-        """Batches of `size` tuples, by their numbers among the epoch's (q, s) photos.
+        self,
+        choices: Callable[[int], Sequence[int]],
+        places: Iterable[int],
+        size: int,
+        epoch: int,
+    ) -> Iterator[tuple[PhotoBatch, Tensor]]:
+        """Batches of `size` photos for some places of an epoch, and the photos' numbers.
 
-        The epoch, a tuple's number and a photo's place in it decide the crops.
-        """
-
-        def read(number: int) -> list[Pixels]:
-            return self._tuple(tuples[number].tolist(), (self.seed, TRAINING, epoch, number))
-
-        def stacked(tuples: list[list[Pixels]]) -> TupleBatch:
-            return TupleBatch.of([pixels for photos in tuples for pixels in photos], pin=self.pin)
-
-        return self._batched(read, numbers, size, stacked)
-
-    def photo_batches(
-        self, order: Tensor, places: Iterable[int], size: int, epoch: int
-    ) -> Iterator[tuple[TupleBatch, Tensor]]:
-        """Batches of `size` photos at these places of an order (n,), and the photos' numbers.
-
-        An unreadable photo is replaced by the next readable one of the set. The epoch and the place
-        decide the crops.
+        For each place the first readable photo of its choices is taken. The epoch and the place
+        decide the crop. A SolarError if none of them can be read.
         """
 
         def read(place: int) -> tuple[Pixels, int]:
-            first = int(order[place])
-            for number in (n % len(self.photos) for n in range(first, first + _TRIES)):
+            for number in choices(place):
                 if (image := self._open(number)) is not None:
-                    return self._shaped(image, (self.seed, TRAINING, epoch, int(place))), number
-            raise SolarError(
-                f"{self.photos.names[first]} cannot be read any more, nor can any photo after it."
-            )
+                    return self._shaped(image, (self.seed, TRAINING, epoch, place)), number
+            names = ", ".join(self.photos.names[number] for number in choices(place)[:3])
+            raise SolarError(f"None of the photos {names} can be read any more.")
 
-        def stacked(photos: list[tuple[Pixels, int]]) -> tuple[TupleBatch, Tensor]:
-            pixels, numbers = zip(*photos, strict=True)
-            return TupleBatch.of(pixels, pin=self.pin), torch.tensor(numbers)
-
-        return self._batched(read, places, size, stacked)
-
-    def _batched(
-        self,
-        read: Callable[[int], S],
-        items: Iterable[int],
-        size: int,
-        stacked: Callable[[list[S]], T],
-    ) -> Iterator[T]:
-        def batches() -> Iterator[T]:
+        def batches() -> Iterator[tuple[PhotoBatch, Tensor]]:
             # Two batches wait while one is computed.
-            found = ahead(read, items, self.threads, 2 * size + self.threads)
+            found = ahead(read, places, self.threads, 2 * size + self.threads)
             while some := list(islice(found, size)):
-                yield stacked(some)
+                pixels, numbers = zip(*some, strict=True)
+                yield PhotoBatch.of(pixels, pin=self.pin), torch.tensor(numbers)
 
         return prefetched(batches(), 2) if self.pin else batches()
-
-    def _tuple(self, numbers: list[int], key: Key) -> list[Pixels]:
-        images = _mended([self._open(number) for number in numbers])
-        if images is None:
-            names = ", ".join(self.photos.names[number] for number in numbers)
-            raise SolarError(f"None of the photos {names} can be read any more.")
-        return [self._shaped(image, (*key, n)) for n, image in enumerate(images)]
 
     def _shaped(self, image: Image.Image, key: Key) -> Pixels:
         settings = self.settings
@@ -201,14 +161,3 @@ class Loader:
         except SolarError as error:  # one bad file must not end a run
             self.unreadable[self.photos.names[number]] = str(error)
             return None
-
-
-def _mended(images: list[Image.Image | None]) -> list[Image.Image] | None:
-    """Unreadable photos replaced: query by positive, negatives by each other; None if all are."""
-    mended: list[Any] = []
-    for part in (images[:2], images[2:]):
-        readable = [image for image in part if image is not None]
-        if part and not readable:
-            return None
-        mended += [readable[0] if image is None else image for image in part]
-    return mended

@@ -1,6 +1,6 @@
 """The network that a retrieval run starts with: initial weights, whitening of local descriptors."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -17,7 +17,7 @@ from solar.models.retrieval_config import REDUCTIONS, attention_at
 from solar.nn import BACKBONES, DAME, GeM
 from solar.nn.local_pooling import How, smoothed
 from solar.nn.pooling import LOCAL_POOLINGS, ClassTokenGeM
-from solar.nn.whitening import Whitening, whitening_of
+from solar.nn.whitening import whitening_of
 from solar.training.distributed import share
 from solar.training.retrieval.recipe import NetworkStart
 
@@ -43,20 +43,23 @@ def build_network(settings: NetworkStart) -> tuple[RetrievalNet, dict[str, str]]
     origin = dict.fromkeys(("backbone", "pooling", "whitening"), "random")
     attention = attention_at(settings.attention, REDUCTIONS)
     head = {"pooling": settings.pooling, "whitening": settings.whitening, "dim": settings.dim}
-    if settings.pooling in LOCAL_POOLINGS:
-        head["scales"] = (1.0,)  # only local features are compared at several
+    features = None
+    if settings.features is not None:
+        features = retrieval_model(settings.features, device="cpu")
     folder = None if settings.backbone in BACKBONES else pretrained_folder(settings.backbone)
     if folder is not None:
         net = from_folder(folder, attention=attention, **head)  # type: ignore[arg-type]
         origin["backbone"] = settings.backbone
     else:
+        if settings.pooling in LOCAL_POOLINGS:
+            head["scales"] = (1.0,)  # only local features are compared at several
+        if features is not None:  # its weights expect photos like these
+            head |= {"mean": features.config.mean, "std": features.config.std}
         net = RetrievalNet(RetrievalConfig(settings.backbone, attention, **head))  # type: ignore[arg-type]
     origin["attention"] = "identity" if settings.attention else "none"
-    features = None
-    if settings.features is not None:
-        features = retrieval_model(settings.features, device="cpu")
-        origin["attention"] = take_backbone(net, features, settings.features)
-        origin["backbone"] = settings.features
+    if features is not None:
+        origin["attention"] = take_backbone(net, features, str(settings.features))
+        origin["backbone"] = str(settings.features)
     origin["pooling"] = _start_pooling(net, settings, features)
     origin["whitening"] = _start_whitening(net, settings, features)
     return net, origin
@@ -157,29 +160,6 @@ def _whitening(source: str) -> nn.Linear | None:
             return retrieval_model(source, device="cpu").whiten
         except SolarError:
             raise no_layer from None
-
-
-@torch.no_grad()
-def compute_whitening(
-    net: RetrievalNet,
-    squares: Iterable[NDArray[np.uint8] | None],
-    fit: Callable[[], Whitening],
-) -> None:
-    """Start the whitening layer from `fit` without it, or that of local descriptors from squares.
-
-    Every process does the same; rank 0's result counts.
-    """
-    if net.whiten is None:
-        start_local_whitening(net, squares)
-        return
-    layer, net.whiten = net.whiten, None
-    try:
-        found = fit()
-    finally:
-        net.whiten = layer
-    linear = found.linear(net.dim)
-    layer.weight.copy_(share(linear.weight.to(layer.weight)))
-    layer.bias.copy_(share(linear.bias.to(layer.bias)))
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ import numpy as np
 from solar.arrays import AnyFloats
 from solar.datasets.labelled.photo_labels import labelled_photos
 from solar.datasets.labelled.sources import holds_out, read_training_set
-from solar.datasets.labelled.training_set import Part, Places, listed
+from solar.datasets.labelled.training_set import Part, Places
 from solar.datasets.public.registry import GROUND_TRUTHS
 from solar.describe.pipeline import DescribingJob
 from solar.describe.runtime import describer
@@ -77,7 +77,7 @@ def open_photos(recipe: PhotoRecipe, read: Callable[..., S]) -> tuple[S, Held | 
 
 
 def _labelled(held: Places) -> Labelled:
-    return Labelled(listed(held.photos), [held.labels[n] for n in held.landmarks.tolist()])
+    return Labelled(held.photos, [held.labels[n] for n in held.landmarks.tolist()])
 
 
 def validate(net: RetrievalNet, held: Held, settings: PhotoValidation) -> dict[str, float]:

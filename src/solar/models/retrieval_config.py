@@ -97,12 +97,12 @@ class RetrievalConfig:
 
 def attention_at(layers: str | Iterable[int], reductions: Mapping[int, int]) -> dict[int, int]:
     """Layers such as "45" or (4, 5), which must have a place for it, with their reductions."""
-    numbers = sorted(int(layer) for layer in layers)
-    if unknown := [n for n in numbers if n not in reductions]:
+    known, wanted = {str(layer): layer for layer in reductions}, sorted(map(str, layers))
+    if unknown := [layer for layer in wanted if layer not in known]:
         raise SolarError(
             f"Attention goes after layers {_listed(reductions)}, not {_listed(unknown)}."
         )
-    return {n: reductions[n] for n in numbers}
+    return {known[layer]: reductions[known[layer]] for layer in wanted}
 
 
 def _listed(values: Iterable[object]) -> str:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from solar.datasets.public import registry
 from solar.datasets.public.check import DatasetReport, check
@@ -46,15 +45,6 @@ def test_photos_put_there_by_hand_are_complete(oxford: Path) -> None:
     report = check("roxford5k", oxford.parent)
     assert counts(report) == {"gnd_roxford5k.pkl": (1, 1), "photos": (3, 3)}
     assert report.complete
-
-
-def test_photos_that_are_stored_turned_are_counted(oxford: Path) -> None:
-    exif = Image.Exif()
-    for orientation, name in zip((1, 6, 8), NAMES, strict=True):
-        exif[0x0112] = orientation
-        Image.new("RGB", (8, 6)).save(oxford / "jpg" / f"{name}.jpg", exif=exif)
-    report = check("roxford5k", oxford.parent)
-    assert report.items[-1].note.startswith("2 of the photos have an EXIF orientation")
 
 
 @pytest.mark.parametrize("emptied", [False, True])

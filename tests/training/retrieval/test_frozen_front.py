@@ -48,7 +48,6 @@ def test_a_plain_trainable_is_the_network() -> None:
         RetrievalCompute(fused="yes"),
         RetrievalCompute(checkpoint=True),
         RetrievalCompute(fused="yes", checkpoint=True),
-        RetrievalCompute(channels_last="yes"),
     ],
 )
 @pytest.mark.parametrize("backbone", [{}, {"layer4": 1.0}])

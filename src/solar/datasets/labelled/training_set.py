@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Self, overload
+from typing import Literal, Self, TypeVar, overload
 
 import numpy as np
 
 from solar.arrays import Flags, Ints
 from solar.errors import SolarError
+from solar.files import reading
 from solar.images import Photos
+from solar.images.scan import Place
 
 Part = Literal["train", "val", "all"]
 
@@ -190,18 +192,34 @@ def label_photos(photos: Photos, labels: Sequence[str], source: object) -> Train
     return found.checked(source)
 
 
-def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
+P = TypeVar("P", bound=Places)
+
+
+def present(
+    found: P,
+    source: object,
+    missing: str,
+    cure: str = "say where they are with root, or drop them",
+) -> P:
     """The set without missing photos; a SolarError unless `missing` is `drop` and some are left."""
-    here = np.array(
-        [not isinstance(place, Path) or place.is_file() for place in found.photos.places]
-    )
+    listings: dict[Path, set[str]] = {}  # a question per photo takes minutes for a million
+
+    def is_there(place: Place) -> bool:
+        if not isinstance(place, Path):
+            return True
+        if (folder := place.parent) not in listings:
+            with reading(folder):
+                files = folder.iterdir() if folder.is_dir() else ()
+                listings[folder] = {file.name for file in files}
+        return place.name in listings[folder]
+
+    here = np.array([is_there(place) for place in found.photos.places])
     if here.all():
         return found
     if missing == "drop" and here.any():
         return found.of_photos(here, source)
     gone = np.flatnonzero(~here)
-    first = [str(found.photos.places[number]) for number in gone[:4].tolist()]
-    cure = "say where they are with root, or drop them"
+    first = [found.photos.names[number] for number in gone[:4].tolist()]
     raise missing_photos(source, first, len(gone), len(here), cure)
 
 

@@ -1,7 +1,7 @@
 """Report which files of a public dataset are present or missing, and its release."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -85,10 +85,7 @@ def _revisited(dataset: Dataset, folder: Path, progress: Progress | None) -> Ite
         note = f"{truth.name} names {len(names):,} photos: it belongs to another dataset."
         yield Item("a ground truth for this dataset", 0, 1, note=note)
     photos = [f"{name}.jpg" for name in names]
-    found = _listed(what, folder / "jpg", photos, len(names), progress)
-    turned = sum(_is_turned(folder / "jpg" / photo) for photo in photos)
-    note = "have an EXIF orientation, which `solar evaluate --published` ignores"
-    yield replace(found, note=f"{turned:,} of the photos {note}.")
+    yield _listed(what, folder / "jpg", photos, len(names), progress)
 
 
 def _distractors(dataset: Dataset, folder: Path, progress: Progress | None) -> Iterator[Item]:
@@ -208,17 +205,6 @@ def _is_there(path: Path) -> bool:
     try:
         return path.is_file() and path.stat().st_size > 0
     except (OSError, ValueError):  # a name that no file can have
-        return False
-
-
-def _is_turned(path: Path) -> bool:
-    from solar.images.exif import orientation_of  # brings in numpy
-    from solar.images.readable import opened
-
-    try:
-        with opened(path) as image:
-            return orientation_of(image) != 1
-    except SolarError:
         return False
 
 

@@ -7,7 +7,6 @@ training code does it, and not in the order of the list.
 The clean list has 1,580,470 photos of 81,313 landmarks.
 """
 
-import os
 import re
 from array import array
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ import numpy.typing as npt
 
 from solar.arrays import Ints
 from solar.datasets.labelled.photo_labels import read_columns
-from solar.datasets.labelled.training_set import Places, missing_photos
+from solar.datasets.labelled.training_set import Places, present
 from solar.errors import SolarError
 from solar.files import reading
 from solar.images import Photos
@@ -63,19 +62,15 @@ def read_clean(folder: str | Path, *, missing: Literal["refuse", "drop"] = "refu
     """
     folder = Path(folder)
     found = _labelled(folder / CLEAN_LIST)
-    here = _present(folder / "train", found.ids)
-    if not here.all() and (missing != "drop" or not here.any()):
-        gone = found.ids[~here]
-        first = [f"train/{photo_path(one.decode())}" for one in gone[:4].tolist()]
-        cure = "`solar data check gldv2` says how to get them, or drop them"
-        raise missing_photos(found.path, first, len(gone), len(here), cure)
-    ids = found.ids[here]
-    names, landmarks = np.unique(found.landmarks[here], return_inverse=True)
-    if len(names) < 2:
+    paths = (f"train/{photo_path(one.decode())}" for one in found.ids.tolist())
+    names, landmarks = np.unique(found.landmarks, return_inverse=True)
+    labels = tuple(map(str, names.tolist()))
+    places = Places(Photos.in_folder(folder, paths), landmarks.astype(np.int64), labels)
+    cure = "`solar data check gldv2` says how to get them, or drop them"
+    places = present(places, found.path, missing, cure)
+    if len(places.labels) < 2:
         raise SolarError(f"{found.path} has one landmark: training needs at least two.")
-    paths = (f"train/{photo_path(one.decode())}" for one in ids.tolist())
-    photos = Photos.in_folder(folder, paths)
-    return Places(photos, landmarks.astype(np.int64), tuple(map(str, names.tolist())))
+    return places
 
 
 def photo_ids(path: Path) -> Ids:
@@ -108,21 +103,6 @@ def _labelled(path: Path) -> _PhotoTable:
     if found.landmarks.min() < 0:
         raise SolarError(f"{found.path} has no column landmark_id: it is a list without labels.")
     return found
-
-
-def _present(folder: Path, ids: Ids) -> npt.NDArray[np.bool_]:
-    """Which photos are here, by listing the 4,096 folders: a question per photo takes minutes."""
-    here = np.zeros(len(ids), np.bool_)
-    places, groups = np.unique(ids.astype("S3"), return_inverse=True)
-    order = np.argsort(groups, kind="stable")
-    numbers = np.split(order, np.cumsum(np.bincount(groups))[:-1])
-    for place, members in zip(places.tolist(), numbers, strict=True):
-        try:
-            files = {file.name for file in os.scandir(folder.joinpath(*place.decode()))}
-        except OSError:
-            continue
-        here[members] = [f"{photo.decode()}.jpg" in files for photo in ids[members].tolist()]
-    return here
 
 
 def _read(path: Path) -> _PhotoTable:

@@ -74,27 +74,17 @@ class Landmarks:
     """Labelled photos, for `loss.alike`.
 
     Attributes:
-        start: Start of their names; the folder in a name is the landmark.
-        photos: Number of them in every step, in addition to the batch.
+        photos: Number of them in every step, in addition to the batch, by the start of their names:
+            {"train/": 96, "seq/": 32}. The folder in a name is the landmark.
         each: Photos of one landmark in a step, or fewer if it has fewer.
-        more: Other kinds, by the start of their names, with their number: {"seq/": 32}.
     """
 
-    start: str = ""
-    photos: int = 0
+    photos: dict[str, int] = field(default_factory=dict)
     each: int = 8
-    more: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.photos < 0 or self.each < 2 or self.photos % self.each:
-            raise SolarError("landmarks.photos must be a multiple of landmarks.each, 2 or more.")
-        if min(self.more.values(), default=2) < 2:
-            raise SolarError("landmarks.more must ask for 2 photos or more of each kind.")
-
-    @property
-    def kinds(self) -> dict[str, int]:
-        """Number of photos in a step, by the start of their names."""
-        return {**({self.start: self.photos} if self.photos else {}), **self.more}
+        if min(self.each, *self.photos.values(), 2) < 2:
+            raise SolarError("landmarks.photos and landmarks.each must be 2 or more.")
 
 
 @dataclass(frozen=True)
@@ -202,11 +192,11 @@ class DistillRecipe(Recipe):
                 "student.whitening teacher is for one teacher, taken as it is: name one, and "
                 "leave whiten_teacher at 0."
             )
-        if self.student.whitening == "places" and not self.landmarks.kinds:
+        if self.student.whitening == "places" and not self.landmarks.photos:
             raise SolarError(
                 "student.whitening places needs landmarks.photos, which gives the labels."
             )
-        if self.tune.steps and not (self.whiten_teacher and self.landmarks.kinds):
+        if self.tune.steps and not (self.whiten_teacher and self.landmarks.photos):
             raise SolarError("tune.steps needs whiten_teacher above 0 and landmarks.photos.")
         for name, times in self.data.repeat.items():
             check_range(f"data.repeat of {name}", times, 1)

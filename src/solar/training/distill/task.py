@@ -279,7 +279,7 @@ class OrderWithLandmarks:
         # A photo without a label matches no other.
         self.labels = torch.arange(len(names))
         self.kinds = [
-            (self._groups(names, start), photos) for start, photos in self.wanted.kinds.items()
+            (self._groups(names, start), photos) for start, photos in self.wanted.photos.items()
         ]
 
     @property
@@ -295,16 +295,13 @@ class OrderWithLandmarks:
                 by_folder.setdefault(name.rpartition("/")[0], []).append(number)
         if len(by_folder) < 2:
             raise SolarError(
-                f"{self._named(start)} is {start!r}, but photos whose names start with it are in "
+                f"landmarks.photos names {start!r}, but photos whose names start with it are in "
                 f"{len(by_folder)} folders: contrast needs two landmarks or more."
             )
         groups = [torch.tensor(group) for group in by_folder.values()]
         for group in groups:
             self.labels[group] = int(group[0])
         return groups
-
-    def _named(self, start: str) -> str:
-        return "A kind of landmarks.more" if start in self.wanted.more else "landmarks.start"
 
     def __call__(self, step: int) -> Tensor:
         """The photos of a step, sorted."""

@@ -6,9 +6,8 @@ from typing import Literal
 from torch import Tensor
 
 from solar.datasets.patches.photo_points import PointSettings
-from solar.errors import SolarError
 from solar.losses import PATCH_LOSSES, PatchLoss
-from solar.models import PATCH_REDUCTIONS, PatchConfig
+from solar.models import PATCH_REDUCTIONS, PatchConfig, attention_at
 from solar.nn.l2net import PUBLISHED_LAYERS, DropoutPlace, check_layers
 from solar.training.objective import call_with, check_kind
 from solar.training.patches.views import Views
@@ -34,14 +33,12 @@ class PatchNetwork:
     layers: tuple[tuple[int, int], ...] = PUBLISHED_LAYERS
 
     def __post_init__(self) -> None:
-        wrong = sorted(set(self.attention) - {str(layer) for layer in PATCH_REDUCTIONS})
-        if wrong:
-            raise SolarError(f"Attention goes after layers 3 to 6 of a patch network, not {wrong}.")
+        self.config()
         check_layers(self.layers)
 
     def config(self) -> PatchConfig:
         """The configuration of `PatchNet`."""
-        attention = {layer: PATCH_REDUCTIONS[layer] for layer in map(int, self.attention)}
+        attention = attention_at(self.attention, PATCH_REDUCTIONS)
         return PatchConfig(attention, self.dropout, self.dropout_place, self.layers)
 
 

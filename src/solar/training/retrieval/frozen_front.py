@@ -39,8 +39,7 @@ class TrainableNet(nn.Module):
         half = settings.half(net.device)
         self.dtype = torch.bfloat16 if half else torch.float32
         self.fused = settings.fused == "yes" or (settings.fused == "auto" and half)
-        layout = settings.channels_last
-        self.channels_last = layout == "yes" or (layout == "auto" and on_gpu) or self.fused
+        self.channels_last = on_gpu or self.fused
         if self.channels_last:
             net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         parts = net.backbone.stages()

@@ -158,7 +158,6 @@ class RetrievalCompute(Compute):
 
     Attributes:
         fused: Fold frozen batch norms into their convolutions; "auto" with bf16.
-        channels_last: Layout of feature maps; "auto" on a GPU.
         checkpoint: Recompute activations in the backward pass instead of keeping them.
         grad_cache_chunks: Send a batch through the network in this many chunks. The loss remains
             that of the whole batch: its gradient is computed first, then propagated by chunk.
@@ -166,7 +165,6 @@ class RetrievalCompute(Compute):
     """
 
     fused: Literal["auto", "yes", "no"] = "auto"
-    channels_last: Literal["auto", "yes", "no"] = "auto"
     checkpoint: bool = False
     grad_cache_chunks: int = 1
     frozen_batch: int = 8

@@ -39,7 +39,7 @@ from solar.images import find_photos
 from solar.models import PatchNet, save
 from solar.training.patches.recipe import PatchRecipe
 from solar.training.patches.sources import PointPatches
-from solar.training.patches.task import PatchTrainer, point_source
+from solar.training.patches.task import PatchTrainer
 from solar.training.recipe import read_recipe
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "solar-local-345-photos.yaml"
@@ -252,7 +252,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     found, benchmark, results = prepare(arguments, recipe)
     for variant, *own in arguments.variant or [[""]]:
         varied = read_recipe(PatchRecipe, arguments.recipe, [*changes, *own])
-        patches = point_source(varied, found, device)
+        how: Any = {"points": varied.batch, "seed": varied.seed, "device": device}
+        per_photo = varied.data.per_photo
+        patches = PointPatches(found, varied.views, per_photo=per_photo, **how)
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             for network in arguments.networks:
                 name = f"{variant}:{network}" if variant else network

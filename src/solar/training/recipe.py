@@ -55,11 +55,11 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
     given, known = dict(settings), _allowed(cls)
     if "task" not in known:
         given.pop("task", None)
-    for key in _keys(given, cls):
-        if key not in known:
-            raise SolarError(f"{where}: there is no setting {key!r}{_nearest(key, known)}.")
     try:
         built: R = _value(cls, given, "")
+    except _UnknownSettingError as error:
+        key = str(error)
+        raise SolarError(f"{where}: there is no setting {key!r}{_nearest(key, known)}.") from None
     except SolarError as error:
         raise SolarError(f"{where}: {error}") from error
     return built
@@ -158,6 +158,10 @@ def _nested(key: str, value: Any) -> dict[str, Any]:
 # Checking.
 
 
+class _UnknownSettingError(Exception):
+    """Its dotted name."""
+
+
 def _section(kind: Any) -> Any:
     """The dataclass in an annotation, optional or not, or None."""
     for candidate in (kind, *get_args(kind)):
@@ -176,22 +180,12 @@ def _allowed(cls: Any, prefix: str = "") -> list[str]:
     return names
 
 
-def _keys(settings: Mapping[Any, Any], cls: Any, prefix: str = "") -> Iterator[str]:
-    hints = get_type_hints(cls)
-    for key, value in settings.items():
-        yield f"{prefix}{key}"
-        section = _section(hints.get(key))
-        if section is not None and isinstance(value, Mapping):
-            yield from _keys(value, section, f"{prefix}{key}.")
-
-
 def _nearest(key: str, allowed: Sequence[str]) -> str:
-    close = difflib.get_close_matches(key, allowed, n=1, cutoff=0.6)
     last = key.rpartition(".")[2]
-    same_end = [name for name in allowed if name.rpartition(".")[2] == last]
-    ends = {name.rpartition(".")[2]: name for name in allowed}
-    close_end = [ends[end] for end in difflib.get_close_matches(last, ends, n=1, cutoff=0.6)]
-    found = [*same_end[:1], *close, *close_end]
+    ends = {name.rpartition(".")[2]: name for name in reversed(allowed)}
+    close_end = [ends[end] for end in difflib.get_close_matches(last, ends, n=1)]
+    close = close_end if last in ends else difflib.get_close_matches(key, allowed, n=1)
+    found = close or close_end
     return f"; the nearest is {found[0]!r}" if found else ""
 
 
@@ -224,6 +218,8 @@ def _dataclass(kind: Any, value: Any, key: str) -> Any:
         raise _wrong(key, value, "key: value pairs")
     hints = get_type_hints(kind)
     prefix = f"{key}." if key else ""
+    if unknown := [name for name in value if name not in hints]:
+        raise _UnknownSettingError(f"{prefix}{unknown[0]}")
     defaults = {}
     for field in dataclasses.fields(kind):
         defaults[field.name] = field.default_factory

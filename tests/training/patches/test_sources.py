@@ -86,7 +86,7 @@ def test_a_point_is_found_again_in_another_photo_of_its_sequence() -> None:
     maps = np.stack([np.stack([np.eye(3), there]), np.stack([np.linalg.inv(there), np.eye(3)])])
     patches = PointPatches(
         PhotoPoints(("a", "b"), views, (points, moved)), SAME, points=16, per_photo=8, seed=0,
-        others=np.array([[0, 1], [0, 1]]), homographies=maps,
+        neighbours=(np.array([[0, 1], [0, 1]]), maps),
     )  # fmt: skip
     numbers, frames = patches._draw(0, torch.Generator().manual_seed(0))
     others, _ = patches._carry(numbers, frames, torch.Generator().manual_seed(0))
@@ -100,8 +100,8 @@ def test_a_point_that_no_other_photo_shows_is_paired_with_itself() -> None:
     away = np.array([[1, 0, 500], [0, 1, 0], [0, 0, 1]], np.float64)
     maps = np.stack([np.stack([np.eye(3), away]), np.stack([np.linalg.inv(away), np.eye(3)])])
     patches = PointPatches(
-        found, SAME, points=16, per_photo=8, seed=0, others=np.array([[0, 1], [0, 1]]),
-        homographies=maps,
+        found, SAME, points=16, per_photo=8, seed=0,
+        neighbours=(np.array([[0, 1], [0, 1]]), maps),
     )  # fmt: skip
     numbers, frames = patches._draw(0, torch.Generator().manual_seed(0))
     others, _ = patches._carry(numbers, frames, torch.Generator().manual_seed(0))

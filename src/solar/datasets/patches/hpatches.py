@@ -6,7 +6,6 @@ every strip of a sequence shows the same point. Published descriptors come in th
 `.csv` per strip with one row per patch. Readers raise a SolarError about a missing or damaged file.
 """
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from solar.arrays import Floats, Ints, Pixels
+from solar.datasets.labelled.photo_labels import read_columns
 from solar.datasets.public.registry import HPATCHES_FILES
 from solar.errors import SolarError
 from solar.files import make_folder, reading, replacing
@@ -117,20 +117,18 @@ def read_splits(path: str | Path) -> dict[str, tuple[str, ...]]:
 
 def read_items(path: str | Path) -> Items:
     """A published list of queries or distractors, `s,idx`."""
-    lines = _table(path, ("s", "idx"))
-    names, sequence = _numbered([line[0] for line in lines])
-    return Items(names, sequence, _whole(path, [line[1] for line in lines]))
+    names, rows = _columns(path, "s", "idx")
+    return Items(*_numbered(names), _whole(path, rows))
 
 
 def read_pairs(path: str | Path) -> Pairs:
     """A published list of pairs, `s1,t1,idx1,s2,t2,idx2`."""
-    lines = _table(path, ("s1", "t1", "idx1", "s2", "t2", "idx2"))
-    names, sequence = _numbered([name for line in lines for name in (line[0], line[3])])
-    image = _whole(path, [number for line in lines for number in (line[1], line[4])])
-    row = _whole(path, [number for line in lines for number in (line[2], line[5])])
+    s1, t1, idx1, s2, t2, idx2 = _columns(path, "s1", "t1", "idx1", "s2", "t2", "idx2")
+    names, sequence = _numbered(s1 + s2)
+    image, row = _whole(path, t1 + t2), _whole(path, idx1 + idx2)
     if (image > IMAGES[-1]).any():
         raise SolarError(f"{path} names image {image.max()}: a sequence has images 0 to 5.")
-    return Pairs(names, sequence.reshape(-1, 2), image.reshape(-1, 2), row.reshape(-1, 2))
+    return Pairs(names, *(sides.reshape(2, -1).T for sides in (sequence, image, row)))
 
 
 def read_descriptors(
@@ -199,16 +197,11 @@ def _read_rows(path: Path) -> Floats:
     return rows
 
 
-def _table(path: str | Path, head: Sequence[str]) -> list[list[str]]:
-    wrong = f"is not a list with the columns {','.join(head)}"
-    with (
-        reading(path, wrong, ValueError, csv.Error),
-        Path(path).open(encoding="utf-8", newline="") as file,
-    ):
-        first, *lines = csv.reader(file)
-        if first != list(head) or not lines or any(len(line) != len(head) for line in lines):
-            raise ValueError
-    return lines
+def _columns(path: str | Path, *names: str) -> list[tuple[str, ...]]:
+    lines = [cells for _, cells in read_columns(Path(path), {name: [name] for name in names})]
+    if not lines:
+        raise SolarError(f"{path} lists nothing below {','.join(names)}.")
+    return [tuple(cells[name] for cells in lines) for name in names]
 
 
 def _whole(path: str | Path, values: Sequence[str]) -> Ints:

@@ -18,14 +18,17 @@ from solar.training.patches.views import Views, change_light, coarseness, jitter
 
 SIDE = 32
 
+Neighbours = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+"""For each photo m photos of the same scene, including itself, (photos, m), and the homographies
+(photos, m, 3, 3) that map it to those, in pixels."""
+
 
 class PointPatches:
     """Patches cut around keypoints of photos for every batch; an epoch has `batches` of them.
 
     A batch has `points` pairs, of `per_photo` keypoints per photo, as patches of the same photo are
-    the hardest negatives. Photos with fewer keypoints are skipped. `others` (photos, m) are photos
-    of the same scene, including itself, and `homographies` (photos, m, 3, 3) map each photo to
-    those, in pixels. A SolarError if there are too few photos for one batch.
+    the hardest negatives. Photos with fewer keypoints are skipped. With `neighbours`, the second
+    patch comes from one of those. A SolarError if there are too few photos for one batch.
     """
 
     def __init__(
@@ -37,8 +40,7 @@ class PointPatches:
         per_photo: int,
         seed: int,
         device: str | torch.device = "cpu",
-        others: npt.NDArray[np.int64] | None = None,
-        homographies: npt.NDArray[np.float64] | None = None,
+        neighbours: Neighbours | None = None,
     ) -> None:
         self.views, self.seed, self.points, self.per_photo = views, seed, points, per_photo
         self.photos = GreyPhotos.lay(found.photos).to(device)
@@ -62,9 +64,9 @@ class PointPatches:
         self._most = int(counts.max())
         self._shuffled = (seed, -1), self._usable  # the photos in the order of an epoch
         self._neighbours: tuple[Tensor, Tensor] | None = None
-        if others is not None and homographies is not None:
-            there, maps = torch.from_numpy(others), torch.from_numpy(homographies).float()
-            self._neighbours = there.to(device), maps.to(device)
+        if neighbours is not None:
+            others, maps = map(torch.from_numpy, neighbours)
+            self._neighbours = others.to(device), maps.float().to(device)
 
     def batch(self, step: int) -> Tensor:
         """The pairs of a step: (2, points, 1, 32, 32) float32 from 0 to 255."""

@@ -23,7 +23,7 @@ from solar.models import PatchNet, load
 from solar.training.loop import Trainer
 from solar.training.objective import Terms
 from solar.training.patches.recipe import PatchData, PatchRecipe, PatchValidation
-from solar.training.patches.sources import SIDE, PatchSet, PointPatches, joined
+from solar.training.patches.sources import SIDE, Neighbours, PatchSet, PointPatches, joined
 
 Validate = Callable[[PatchNet], dict[str, float]]
 """Figures of a network, with a `score` (higher is better)."""
@@ -38,20 +38,23 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
     source: PointPatches | PatchSet
     net: PatchNet
     held: Validate | None
+    _teacher: PatchNet | None = None
 
     def open_source(self) -> PointPatches | PatchSet:
         """Open the pairs; a SolarError if they are damaged or too few for a batch."""
         recipe, data = self.recipe, self.recipe.data
+        how: Any = {"points": recipe.batch, "seed": recipe.seed, "device": self.device}
+        neighbours = None
         if data.kind == "photos":
             found = collect_points(find_photos(data.source), data.points)
-            return point_source(recipe, found, self.device)
-        if data.kind == "sequences":
+        elif data.kind == "sequences":
             sequences = [s for folder in data.source for s in read_sequences(folder)]
-            found, others, homographies = _collect_sequences(sequences, data)
-            return point_source(recipe, found, self.device, others, homographies)
-        patches, labels = joined([part for folder in data.source for part in _sets(folder, data)])
-        how: dict[str, Any] = {"seed": recipe.seed, "device": self.device, "turn": data.turn}
-        return PatchSet(patches, labels, points=recipe.batch, **how)
+            found, neighbours = _collect_sequences(sequences, data)
+        else:
+            sets = joined([part for folder in data.source for part in _sets(folder, data)])
+            return PatchSet(*sets, turn=data.turn, **how)
+        how |= {"per_photo": data.per_photo, "neighbours": neighbours}
+        return PointPatches(found, recipe.views, **how)
 
     def prepare(self) -> None:
         """Open the pairs and build the network."""
@@ -66,7 +69,12 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
             torch.backends.cudnn.benchmark = True  # every batch has the same shape
             self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._run: Any = torch.compile(self.net) if recipe.compute.compile else self.net
-        self._teacher = _Teacher(recipe, self.device) if recipe.teacher.model else None
+        self._remembered: dict[int, Tensor] = {}
+        if name := recipe.teacher.model:
+            teacher = load(name, device=self.device)
+            if not isinstance(teacher, PatchNet):
+                raise SolarError(f"teacher.model: {name} does not describe patches.")
+            self._teacher = teacher.requires_grad_(False)
 
     def batches(self) -> Iterator[Tensor]:
         """Pairs (2, n, 1, 32, 32)."""
@@ -87,8 +95,19 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
         terms = dict(zip(("loss", *PatchLoss._fields[1:]), found, strict=True))
         if self._teacher is None:
             return terms
-        apart = (rows - self._teacher.rows(self._number(), patches)).square().sum()
+        apart = (rows - self._teach(self._teacher, patches)).square().sum()
         return {**terms, "loss": terms["loss"] + self.recipe.teacher.weight * apart, "apart": apart}
+
+    def _teach(self, teacher: PatchNet, patches: Tensor) -> Tensor:
+        """The teacher's descriptors (n, 128) of the patches of a batch."""
+        number = self._number()
+        rows = self._remembered.get(number)
+        if rows is None:
+            with torch.no_grad(), self.recipe.compute.computing(self.device):
+                rows = teacher(patches)
+            if self.recipe.teacher.batches:  # rounded now, so that the first use equals later ones
+                rows = self._remembered[number] = rows.half().cpu()
+        return rows.to(self.device).float()
 
     def validate(self) -> tuple[float, dict[str, float]]:
         """Evaluate the network on the validation patches."""
@@ -103,47 +122,6 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
     def finish(self) -> dict[str, Any]:
         """Write the last state."""
         return {name: value for name, value in super().finish().items() if name != "score"}
-
-
-class _Teacher:
-    def __init__(self, recipe: PatchRecipe, device: torch.device) -> None:
-        net = load(recipe.teacher.model, device=device)
-        if not isinstance(net, PatchNet):
-            raise SolarError(f"teacher.model: {recipe.teacher.model} does not describe patches.")
-        self._net = net.requires_grad_(False)
-        self._compute, self._device = recipe.compute, device
-        self._remembers = recipe.teacher.batches > 0
-        self._known: dict[int, Tensor] = {}
-
-    def rows(self, number: int, patches: Tensor) -> Tensor:
-        """Descriptors (n, 128) of the patches of a batch."""
-        rows = self._known.get(number)
-        if rows is None:
-            with torch.no_grad(), self._compute.computing(self._device):
-                rows = self._net(patches)
-            if self._remembers:  # rounded now, so that the first use equals later ones
-                rows = self._known[number] = rows.half().cpu()
-        return rows.to(self._device).float()
-
-
-def point_source(
-    recipe: PatchRecipe,
-    found: PhotoPoints,
-    device: torch.device,
-    others: npt.NDArray[np.int64] | None = None,
-    homographies: npt.NDArray[np.float64] | None = None,
-) -> PointPatches:
-    """Pairs around given keypoints; see `PointPatches`."""
-    return PointPatches(
-        found,
-        recipe.views,
-        points=recipe.batch,
-        per_photo=recipe.data.per_photo,
-        seed=recipe.seed,
-        device=device,
-        others=others,
-        homographies=homographies,
-    )
 
 
 def open_validation(settings: PatchValidation) -> Validate | None:
@@ -175,7 +153,7 @@ def _sets(folder: str, data: PatchData) -> list[LabelledPatches]:
 
 def _collect_sequences(
     sequences: list[PhotoSequence], data: PatchData
-) -> tuple[PhotoPoints, npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+) -> tuple[PhotoPoints, Neighbours]:
     """Keypoints of all photos of sequences, and how each photo is carried to its neighbours."""
     most = max(len(s.photos) for s in sequences)
     names = tuple(f"{s.name}/{photo.name}" for s in sequences for photo in s.photos)
@@ -195,7 +173,7 @@ def _collect_sequences(
         from_first = sequence.homographies
         maps[here, :count] = from_first[None] @ np.linalg.inv(from_first)[:, None]
         start += count
-    return found, others, maps
+    return found, (others, maps)
 
 
 def _matching_judge(data: HPatches, settings: PatchValidation) -> Validate:

@@ -21,9 +21,10 @@ from solar.errors import SolarError
 from solar.index import PhotoIndex
 from solar.web.api.routes import create_router
 from solar.web.api.schemas import Health
-from solar.web.guard.middleware import Admission, Guard
+from solar.web.guard.middleware import Guard
+from solar.web.guard.rates import Rates
 from solar.web.guard.thread_pools import keep_tidy
-from solar.web.problems import WebError
+from solar.web.problems import WebError, refusal
 from solar.web.service import Resources, Service
 from solar.web.settings import WebSettings, home_of
 
@@ -69,8 +70,6 @@ def create_site(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         tasks = [asyncio.create_task(work) for work in (opened(), keep_tidy())]
-        for service in services:
-            service.adder.resume()
         yield
         for task in tasks:
             task.cancel()
@@ -80,7 +79,7 @@ def create_site(
     def ready() -> bool:
         return all(service.ready for service in services)
 
-    apps = [_index_app(service, resources.admission, ready) for service in services]
+    apps = [_index_app(service, resources.rates, ready) for service in services]
     site = FastAPI(
         lifespan=lifespan, openapi_url=None, routes=_routes(settings, apps), redirect_slashes=False
     )
@@ -131,7 +130,7 @@ def _routes(settings: Sequence[WebSettings], apps: Sequence[FastAPI]) -> list[Ba
     return routes
 
 
-def _index_app(service: Service, admission: Admission, ready: Callable[[], bool]) -> FastAPI:
+def _index_app(service: Service, rates: Rates, ready: Callable[[], bool]) -> FastAPI:
     settings = service.settings
     path = settings.root_path + settings.home
     app = FastAPI(
@@ -150,11 +149,7 @@ def _index_app(service: Service, admission: Admission, ready: Callable[[], bool]
     _add_pages(app, service, ready)
     _add_errors(app, service)
     app.add_middleware(
-        Guard,
-        settings=settings,
-        keys=service.keys,
-        metrics=service.metrics,
-        admission=admission,
+        Guard, settings=settings, keys=service.keys, metrics=service.metrics, rates=rates
     )
     return app
 
@@ -194,23 +189,20 @@ def _add_pages(app: FastAPI, service: Service, ready: Callable[[], bool]) -> Non
 def _add_errors(app: FastAPI, service: Service) -> None:
     """Every failure becomes `{"error": "One sentence."}`."""
 
-    @app.exception_handler(WebError)
-    async def _(_: Request, error: WebError) -> JSONResponse:
-        return JSONResponse({"error": error.sentence}, error.status, error.headers)
-
     @app.exception_handler(SolarError)
     async def _(_: Request, error: SolarError) -> JSONResponse:
-        return JSONResponse({"error": service.told(error)}, 422)
+        return refusal(422, service.told(error))
 
     @app.exception_handler(RequestValidationError)
     async def _(_: Request, error: RequestValidationError) -> JSONResponse:
-        return JSONResponse({"error": _explained(error.errors())}, 422)
+        return refusal(422, _explained(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def _(_: Request, error: HTTPException) -> JSONResponse:
         sentences = {404: "There is no such page.", 405: "This address does not take that method."}
         sentence = sentences.get(error.status_code, "The request is not understood.")
-        return JSONResponse({"error": sentence}, error.status_code, error.headers)
+        told = str(error) if isinstance(error, WebError) else sentence
+        return refusal(error.status_code, told, error.headers)
 
 
 def _explained(problems: Any) -> str:

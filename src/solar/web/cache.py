@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -60,7 +60,6 @@ class MadeOnce(Generic[V]):
     def __init__(self, budget: int, size: Callable[[V], int]) -> None:
         self._kept: Cache[Hashable, V] = Cache(budget, size)
         self._making: dict[Hashable, asyncio.Task[V]] = {}
-        self._waiting: Counter[Hashable] = Counter()
 
     @property
     def nbytes(self) -> int:
@@ -75,18 +74,12 @@ class MadeOnce(Generic[V]):
         task = self._making.get(key)
         if task is None:
             task = self._making[key] = asyncio.ensure_future(self._make(key, make))
-        self._waiting[key] += 1
-        try:
-            # A visitor who leaves does not cancel it for the others.
-            return await asyncio.shield(task), False
-        finally:
-            self._waiting[key] -= 1
-            if not self._waiting[key]:  # all have left
-                del self._waiting[key]
-                self._making.pop(key, None)
-                task.cancel()
+        return await asyncio.shield(task), False
 
     async def _make(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> V:
-        value = await make()
+        try:
+            value = await make()
+        finally:
+            del self._making[key]
         self._kept.put(key, value)
         return value

@@ -259,6 +259,12 @@ def _jpeg(pixels: npt.NDArray[np.uint8], quality: int) -> bytes:
     return buffer.getvalue()
 
 
+def plain_name(name: str) -> str:
+    """The last part of a file's name, without control characters."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return "".join(c for c in last if c.isprintable())
+
+
 def told_of_upload(error: Exception) -> str:
     """The message of an error, for the visitor who uploaded the photo."""
     return str(error).replace("The photo given as bytes", "The file")

@@ -1,24 +1,31 @@
 """Errors as visitors see them: a status and one sentence."""
 
+from collections.abc import Mapping
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
 HIDDEN = "Something went wrong on the server; see its log."
 """The sentence for a bug."""
 
 
-class WebError(Exception):
-    """A refusal: a status, and one sentence that says what was wrong and what to do."""
+class WebError(HTTPException):
+    """A refusal: a status, and one sentence that says what was wrong and what to do.
 
-    def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence, self.headers = status, sentence, headers or {}
+    `wait` seconds, after which the same request may succeed, are added to the sentence.
+    """
+
+    def __init__(
+        self, status: int, sentence: str, *, wait: int = 0, headers: Mapping[str, str] | None = None
+    ) -> None:
+        if wait:
+            sentence, headers = f"{sentence}: try again in {wait} s.", {"Retry-After": str(wait)}
+        super().__init__(status, sentence, headers)
+
+    def __str__(self) -> str:
+        return self.detail
 
 
-class BusyError(WebError):
-    """The queue is full: a 503 with the seconds to wait."""
-
-    def __init__(self, seconds: float) -> None:
-        wait = min(max(round(seconds + 0.5), 1), 60)
-        super().__init__(
-            503,
-            f"Too many searches are waiting: try again in {wait} s.",
-            {"Retry-After": str(wait)},
-        )
+def refusal(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """The answer to a request that failed."""
+    return JSONResponse({"error": sentence}, status, headers)

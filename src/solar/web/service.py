@@ -32,7 +32,6 @@ from solar.web.api.searching import Searcher, StageResult
 from solar.web.api.updating import Follower, Updater, without_places
 from solar.web.cache import Cache
 from solar.web.guard.access import Keys, signed_name
-from solar.web.guard.middleware import Admission
 from solar.web.guard.rates import Rates
 from solar.web.guard.thread_pools import NetworkThread, Threads
 from solar.web.monitoring import Metrics
@@ -61,7 +60,7 @@ class Resources:
 
     def __init__(self, settings: WebSettings) -> None:
         self.metrics = Metrics(several=bool(settings.indexes))
-        self.admission = Admission(settings)
+        self.rates = Rates(settings.rate, max(10 * settings.rate, 1.0))
         # Without a limit of requests, all visitors may come through one proxy.
         self.guesses = Rates(*_GUESSES, what="wrong tokens") if settings.rate > 0 else None
         self.encoders: dict[str, QueryEncoder] = {}
@@ -212,7 +211,7 @@ class Service:
                 labels=self.collection.labelled,
                 map=self._vectors,
                 judge=self._vectors,
-                sync=self.updater.allowed,
+                sync=settings.writable,
                 duplicates=bool(self.reviewer),
                 albums=bool(self.albums),
             ),

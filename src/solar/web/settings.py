@@ -54,7 +54,6 @@ class WebSettings:
     attention_bytes: int = 256 * MIB  # cached attention maps
     attention_size: int = SIZE  # shorter side of photos for attention maps
     why_bytes: int = 256 * MIB  # cached explanations
-    in_flight_bytes: int = 256 * MIB  # uploads in progress, of queries and of photos to add each
 
     def __post_init__(self) -> None:
         """Refuse tiles without an attribution, which their licences require, and the reverse."""

@@ -1,7 +1,7 @@
 import asyncio
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -10,10 +10,9 @@ from fastapi.testclient import TestClient
 from support.web_visits import Open, upload
 
 from solar.describe.pipeline import QueryEncoder
-from solar.web.cache import MadeOnce
 from solar.web.guard import thread_pools
 from solar.web.guard.thread_pools import NetworkThread, Threads
-from solar.web.problems import BusyError
+from solar.web.problems import WebError
 
 
 class Gate:
@@ -52,7 +51,7 @@ def test_equal_tasks_run_together_and_in_order(network: NetworkThread) -> None:
         ]
         while network.waiting < len(keys):
             await asyncio.sleep(0)
-        with pytest.raises(BusyError):  # the queue is full
+        with pytest.raises(WebError):  # the queue is full
             await network.together("a", 9, double)
         gate.opened.set()
         await blocking
@@ -96,7 +95,7 @@ def test_threads_refuse_what_would_pile_up() -> None:
         gate = Gate()
         waiting = [asyncio.ensure_future(threads.run(gate)) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(BusyError) as refused:
+        with pytest.raises(WebError) as refused:
             await threads.run(lambda: None)
         assert int(refused.value.headers["Retry-After"]) >= 1
         gate.opened.set()
@@ -188,34 +187,3 @@ def test_memory_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -
     loop.run_until_complete(tidy())
     loop.close()
     assert calls[:2] == [0, 0]
-
-
-def test_what_nobody_waits_for_any_more_is_not_run(network: NetworkThread) -> None:
-    gate, ran = Gate(), []
-
-    async def visit() -> None:
-        made = MadeOnce[str](100, len)
-        first = asyncio.create_task(network.alone(gate))
-        await asyncio.to_thread(gate.reached.wait)
-
-        def work(name: str) -> Callable[[], Awaitable[str]]:
-            return lambda: network.alone(lambda: ran.append(name) or name)
-
-        gone = [
-            asyncio.create_task(network.alone(lambda: ran.append("alone"))),
-            *(asyncio.create_task(made.get("a", work("a"))) for _ in range(2)),
-            asyncio.create_task(made.get("b", work("b"))),
-        ]
-        stays = asyncio.create_task(made.get("b", work("b")))
-        await asyncio.sleep(0.01)
-        for task in gone:
-            task.cancel()
-        await asyncio.wait(gone)
-        again = asyncio.create_task(made.get("a", work("a again")))
-        await asyncio.sleep(0.01)
-        gate.opened.set()
-        await first
-        assert (await stays, await again) == (("b", False), ("a again", False))
-
-    asyncio.run(visit())
-    assert ran == ["b", "a again"]

@@ -36,11 +36,9 @@ class Jobs:
         """A job by its id."""
         return self._kept.get(identity)
 
-    def start(
-        self, work: Callable[[Job, Progress], None], total: int = 0, identity: str = ""
-    ) -> str:
+    def start(self, work: Callable[[Job, Progress], None], total: int = 0) -> str:
         """Have work done, with a callback that raises once the server stops; the job's id."""
-        identity = identity or new_identity()
+        identity = secrets.token_urlsafe(9)
         job = Job(state="running", done=0, total=total, added=[], failed=[])
         self._kept.put(identity, job)
         self.waiting += 1
@@ -68,8 +66,3 @@ class Jobs:
         finally:
             self.waiting -= 1
             job.state = "done"
-
-
-def new_identity() -> str:
-    """An unguessable id that may be part of a file name."""
-    return secrets.token_urlsafe(9)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from enum import IntEnum
 from functools import partial
 from time import perf_counter
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, File, Path, Query, Request, UploadFile
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException
+from pydantic import WithJsonSchema
 
 from solar.errors import SolarError
 from solar.images import Box
@@ -29,7 +27,7 @@ from solar.web.api.duplicates import GroupPage, Kind, ReportOverview
 from solar.web.api.filtering import MOST, SORTED, BrowseRequest, FacetsAnswer, photo_filter
 from solar.web.api.schemas import PhotoId
 from solar.web.api.searching import StageResult, Wanted, depth_for
-from solar.web.photos import VisiblePhoto
+from solar.web.photos import VisiblePhoto, plain_name
 from solar.web.problems import WebError
 from solar.web.service import Service
 from solar.web.settings import LARGEST, THUMBNAIL
@@ -37,6 +35,8 @@ from solar.web.settings import LARGEST, THUMBNAIL
 NDJSON = "application/x-ndjson"
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 Limit = Annotated[int, Query(ge=1, le=200)]
+# As most readers of OpenAPI know files.
+Upload = Annotated[UploadFile, WithJsonSchema({"type": "string", "format": "binary"})]
 ShortId = Annotated[str, Path(max_length=40)]
 _MOST_ADDED = 100  # photos in one request
 _REJECTED = 100  # matches that do not fit, in one answer
@@ -80,8 +80,6 @@ def create_router(service: Service) -> APIRouter:
     @router.post("/photos/remove")
     async def remove(asked: updating.RemoveRequest) -> updating.RemoveAnswer:
         """Remove photos from the index for good, if this server allows it; their files stay."""
-        if not service.settings.writable:
-            raise WebError(403, "No photos can be removed here: start the server with --writable.")
         changing = service.changing()
         return await updating.remove(service.collection, asked.photos, service.slow, changing)
 
@@ -94,7 +92,6 @@ def create_router(service: Service) -> APIRouter:
     @router.post("/photos/restore")
     async def restore(asked: updating.RestoreRequest) -> updating.RestoreAnswer:
         """Put removed photos back into the index, if this server allows it."""
-        service.adder.check()
         change = partial(service.adder.restore, asked.names)
         restored, failed = await updating.retried(service.slow, change)
         return updating.RestoreAnswer(
@@ -121,13 +118,10 @@ def create_router(service: Service) -> APIRouter:
         """Get a photo at full size: the file itself if this server allows downloads."""
         return await service.original(id)
 
-    @router.post("/queries", status_code=201, openapi_extra=_upload("photo", many=False))
-    async def queries(request: Request) -> schemas.PhotoInfo:
+    @router.post("/queries", status_code=201)
+    async def queries(photo: Upload) -> schemas.PhotoInfo:
         """Upload a photo to search with; it is kept in memory for a while and not indexed."""
-        async with _form(request, "photo", 1) as [upload]:
-            data = await upload.read()
-            name = upload.filename or "photo"
-        return service.photo_info(await service.take(_shown(name), data))
+        return service.photo_info(await service.take(_shown(photo), await photo.read()))
 
     @router.post("/search", responses={200: {"content": {NDJSON: {}}}})
     async def search(asked: schemas.SearchRequest, request: Request) -> schemas.SearchAnswer:
@@ -224,17 +218,15 @@ def create_router(service: Service) -> APIRouter:
     @router.post("/albums/{id}/name")
     async def rename(id: ShortId, asked: RenameRequest) -> Album:
         """Give an album a name, if this server allows it."""
-        if not service.settings.writable:
-            raise WebError(403, "No album can be renamed here: start the server with --writable.")
         return await service.threads.run(service.albums.rename, id, asked.name)
 
-    @router.post("/photos", status_code=202, openapi_extra=_upload("photos", many=True))
-    async def add(request: Request) -> schemas.JobStarted:
+    @router.post("/photos", status_code=202)
+    async def add(
+        photos: Annotated[list[Upload], File(max_length=_MOST_ADDED)],
+    ) -> schemas.JobStarted:
         """Add photos to the collection, if this server allows it."""
-        service.adder.check()
-        async with _form(request, "photos", _MOST_ADDED) as uploads:
-            files = [(_shown(upload.filename or ""), upload.file) for upload in uploads]
-            return schemas.JobStarted(job=await service.adder.start(files))
+        files = [(_shown(photo), photo.file) for photo in photos]
+        return schemas.JobStarted(job=await service.adder.start(files))
 
     @router.post("/sync", status_code=202)
     async def sync() -> schemas.JobStarted:
@@ -364,40 +356,5 @@ def _jpeg(data: bytes) -> Response:
     )
 
 
-@asynccontextmanager
-async def _form(request: Request, field: str, most: int) -> AsyncIterator[list[UploadFile]]:
-    """The files of one field of a multipart body; closed, and so deleted, at the end."""
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        raise WebError(415, f"Send photos as multipart/form-data in the field {field!r}.")
-    try:
-        data = await request.form(max_files=most, max_fields=10)
-    except (MultiPartException, KeyError, ValueError) as error:
-        raise WebError(400, f"The form cannot be read: {_sentence(error)}") from error
-    try:
-        files = [value for value in data.getlist(field) if isinstance(value, UploadFile)]
-        if not files:
-            raise WebError(422, f"There is no photo in the field {field!r}: send one.")
-        yield files
-    finally:
-        await data.close()
-
-
-def _sentence(error: Exception) -> str:
-    text = str(getattr(error, "message", error)).strip().rstrip(".") or "it is damaged"
-    return f"{text[0].lower()}{text[1:]}."
-
-
-def _shown(name: str) -> str:
-    """A file name to show: its last part, without control characters."""
-    last = name.replace("\\", "/").rsplit("/", 1)[-1]
-    return "".join(c for c in last if c.isprintable())[:120] or "photo"
-
-
-def _upload(field: str, *, many: bool) -> dict[str, Any]:
-    """The schema of a multipart body."""
-    file = {"type": "string", "format": "binary"}
-    value = {"type": "array", "items": file, "minItems": 1} if many else file
-    schema = {"type": "object", "properties": {field: value}, "required": [field]}
-    return {
-        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
-    }
+def _shown(upload: UploadFile) -> str:
+    return plain_name(upload.filename or "")[:120] or "photo"

@@ -48,11 +48,7 @@ async def retried(threads: Threads, change: Callable[[], T]) -> T:
         with suppress(PassingError):
             return await threads.run(change)
         await asyncio.sleep(0.2 * 2**attempt)
-    raise WebError(
-        503,
-        "Another process is writing to the index: try again in 10 s.",
-        {"Retry-After": "10"},
-    )
+    raise WebError(503, "Another process is writing to the index", wait=10)
 
 
 class Updater:
@@ -70,11 +66,6 @@ class Updater:
         self._latest = ""
 
     @property
-    def allowed(self) -> bool:
-        """Whether visitors may update the collection."""
-        return self._settings.writable and bool(self._collection.roots)
-
-    @property
     def running(self) -> bool:
         """Whether an update waits or is under way."""
         job = self._jobs.get(self._latest)
@@ -82,10 +73,6 @@ class Updater:
 
     def start(self) -> str:
         """Start an update, or join the running one; returns the job's id."""
-        if not self.allowed:
-            raise WebError(
-                403, "The collection cannot be updated here: start the server with --writable."
-            )
         if not self.running:
             self._latest = self._jobs.start(self._sync)
         return self._latest

@@ -80,7 +80,7 @@ class Keys:
         raise WebError(
             401,
             "This server needs a token: send it as `Authorization: Bearer …`.",
-            {"WWW-Authenticate": "Bearer"},
+            headers={"WWW-Authenticate": "Bearer"},
         )
 
     def _right(self, given: bytes, visitor: str) -> bool:

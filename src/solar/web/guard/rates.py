@@ -42,11 +42,7 @@ class Rates:
             self._buckets.popitem(last=False)
         if not allowed:
             wait = max(1, round((cost - left) / self._rate + 0.5))
-            raise WebError(
-                429,
-                f"Too many {self._what}: try again in {wait} s.",
-                {"Retry-After": str(wait)},
-            )
+            raise WebError(429, f"Too many {self._what}", wait=wait)
 
     def give_back(self, visitor: str) -> None:
         """Undo the count of a request that cost 1."""

@@ -10,10 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from solar.web.problems import BusyError
+from solar.web.problems import WebError
 
+_BUSY = "Too many searches are waiting"
+_WAIT = 2  # seconds after which those who are refused may try again
 _TIDY = 5.0  # seconds between two times that memory is given back
 _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 
@@ -39,18 +42,17 @@ class NetworkThread:
         self._growing: dict[Hashable, _Batch] = {}  # that tasks may still join
         self._lock = threading.Lock()
         self._closed = False
-        self._pace = 0.1  # recent seconds per task
         self.waiting = 0
         """Number of waiting tasks."""
 
     async def together(
         self, key: Hashable, item: Any, run: Callable[[list[Any]], Sequence[Any]]
     ) -> Any:
-        """Have `run` process an item with others of the same key; a BusyError if too many wait."""
+        """Have `run` process an item with others of the same key; a 503 if too many wait."""
         future: Future[Any] = Future()
         with self._lock:
             if self.waiting >= self._queue:
-                raise BusyError(self._pace * self.waiting)
+                raise WebError(503, _BUSY, wait=_WAIT)
             self.waiting += 1
             batch = self._growing.get(key)
             if batch is None or len(batch) >= self._batch:
@@ -93,9 +95,7 @@ class NetworkThread:
             for _, future in live:
                 if not future.done():
                     future.set_exception(error)
-        seconds = time.monotonic() - started
-        self._pace += 0.2 * (seconds / len(live) - self._pace)
-        self._watch(len(live), seconds)
+        self._watch(len(live), time.monotonic() - started)
 
 
 class Threads:
@@ -103,28 +103,20 @@ class Threads:
 
     def __init__(self, threads: int, queue: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="work")
-        self._threads, self._queue = threads, queue
-        self._pace = 0.05
+        self._most = threads + queue
         self.waiting = 0
         """Tasks that wait or run."""
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function in one of the threads; a BusyError if too many calls wait."""
-        if self.waiting >= self._queue + self._threads:
-            raise BusyError(self._pace * self.waiting / self._threads)
+        """Call a function in one of the threads; a 503 if too many calls wait."""
+        if self.waiting >= self._most:
+            raise WebError(503, _BUSY, wait=_WAIT)
         self.waiting += 1
         try:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pool, self._timed, work, args, kwargs)
+            return await loop.run_in_executor(self._pool, partial(work, *args, **kwargs))
         finally:
             self.waiting -= 1
-
-    def _timed(self, work: Callable[..., T], args: Any, kwargs: Any) -> T:
-        started = time.monotonic()
-        try:
-            return work(*args, **kwargs)
-        finally:
-            self._pace += 0.2 * (time.monotonic() - started - self._pace)
 
     def close(self) -> None:
         """Wait for what runs, and drop what waits."""

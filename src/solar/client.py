@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib import error, parse, request
 
 from solar import __version__
@@ -36,38 +36,8 @@ class _NoRedirects(request.HTTPRedirectHandler):
 _OPENER = request.build_opener(_NoRedirects)
 
 
-class ServerPhoto(TypedDict):
-    """A photo on the server; `thumbnail` and `photo` are addresses of pictures."""
-
-    id: str
-    name: str
-    width: int
-    height: int
-    label: str | None
-    taken: str | None
-    position: list[float] | None
-    camera: str | None
-    tags: list[str]
-    fields: dict[str, str | int | float | bool]
-    thumbnail: str
-    photo: str
-
-
-class ServerDetails(ServerPhoto):
-    """All details of a photo; `original` is the address of the file itself, or of a JPEG."""
-
-    bytes: int
-    exposure: dict[str, str]
-    original: str
-    original_is_file: bool
-    preview: bool
-
-
-class ServerPage(TypedDict):
-    """A page of the collection."""
-
-    total: int
-    photos: list[ServerPhoto]
+ServerPhoto: TypeAlias = dict[str, Any]
+"""A photo on the server, with its `id` and `name`; `PhotoInfo` in the server's description."""
 
 
 class Client:
@@ -122,21 +92,20 @@ class Client:
         label: str | None = None,
         search: str = "",
         name: str | None = None,
-    ) -> ServerPage:
+    ) -> dict[str, Any]:
         """A page of the collection: with a label, a text in their names, or exactly this `name`."""
         wanted = {"label": label, "search": search or None, "name": name}
         wanted = {key: value for key, value in wanted.items() if value is not None}
         given = parse.urlencode({"offset": offset, "limit": limit, **wanted})
-        return cast("ServerPage", self._ask(f"photos?{given}", None, "photos"))
+        return self._ask(f"photos?{given}", None, "photos")
 
-    def photo(self, id: str) -> ServerDetails:
+    def photo(self, id: str) -> ServerPhoto:
         """All details of a photo, with the size of its file and the address of the original."""
-        asked = f"photos/{parse.quote(id, safe='')}"
-        return cast("ServerDetails", self._ask(asked, None, "original"))
+        return self._ask(f"photos/{parse.quote(id, safe='')}", None, "original")
 
     def upload(self, photo: str | Path | bytes) -> ServerPhoto:
         """Upload a photo to search with; the server keeps it in memory for a while."""
-        return cast("ServerPhoto", self._send("queries", "photo", [photo], "id"))
+        return self._send("queries", "photo", [photo], "id")
 
     def search(
         self,
@@ -295,7 +264,7 @@ class Client:
 
 def _id(photo: ServerPhoto | Hit) -> str:
     if isinstance(photo, dict):
-        return photo["id"]
+        return str(photo["id"])
     if photo.id is None:
         raise SolarError(f"{photo.path} is not a hit of a server: search there first.")
     return photo.id

@@ -2,12 +2,10 @@
 
 import http.server
 import json
-import typing
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fastapi.testclient import TestClient
 from support.http_thread import Quiet, answering
 from support.running import solar
 from support.web_browser import TOKEN
@@ -15,7 +13,7 @@ from support.web_server import served
 from support.web_visits import PHOTOS, VIEWS, Home
 
 from solar import Index, SolarError
-from solar.client import Client, ServerDetails, ServerPage, ServerPhoto
+from solar.client import Client
 
 QUERY = Path("landmark-002") / "view-001.jpg"
 
@@ -25,30 +23,6 @@ def address(home: Home) -> Iterator[str]:
     options = ("--token", TOKEN, "--root-path", "/mine", "--rate", 0)
     with served(home / "model.solar", *options) as (_, host, port):
         yield f"http://{host}:{port}/mine/"
-
-
-def test_types_are_those_of_the_servers_description(client: TestClient) -> None:
-    schemas = client.get("/api/v1/openapi.json").json()["components"]["schemas"]
-    for ours, theirs in (
-        (ServerPhoto, "PhotoInfo"),
-        (ServerDetails, "PhotoDetails"),
-        (ServerPage, "PhotoPage"),
-    ):
-        described = {name: _kinds(one) for name, one in schemas[theirs]["properties"].items()}
-        hints = typing.get_type_hints(ours)
-        assert {name: _names(hint) for name, hint in hints.items()} == described
-
-
-def _kinds(schema: dict) -> set[str]:
-    return {one["type"] for one in schema.get("anyOf", [schema])}
-
-
-def _names(hint: object) -> set[str]:
-    if typing.get_origin(hint) is dict:
-        return {"object"}
-    names = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-    kinds = typing.get_args(hint) if typing.get_origin(hint) is not list else (hint,)
-    return {names.get(kind, "array") for kind in kinds or (hint,)}
 
 
 def test_a_client_searches_and_sees_what_was_found(address: str, home: Home) -> None:

@@ -40,9 +40,9 @@ def test_without_a_terminal_there_is_a_line_every_five_seconds_and_one_at_the_en
             clock.now += 1
     assert shown.done == 120
     assert capsys.readouterr().err.splitlines() == [
-        "Describing: 50 of 338 photos, 10.0 photos/s, 0:29 left",
-        "Describing: 100 of 338 photos, 10.0 photos/s, 0:24 left",
-        "Describing: 120 of 338 photos, 10.0 photos/s, 0:22 left",
+        "Describing: 50 of 338 photos, 10.0 photos/s, 0:00:29 left",
+        "Describing: 100 of 338 photos, 10.0 photos/s, 0:00:24 left",
+        "Describing: 120 of 338 photos, 10.0 photos/s, 0:00:22 left",
     ]
 
 
@@ -81,7 +81,7 @@ def test_items_and_steps_are_told_as_well(clock: Clock, capsys: pytest.CaptureFi
         clock.now += 6
         watch("Comparing", 10, 7205)
     assert capsys.readouterr().err.splitlines() == [
-        r"Looking at\x1b: 2 of 3, 0:03 left",
+        r"Looking at\x1b: 2 of 3, 0:00:03 left",
         r"Looking at\x1b: 3 of 3",
         "Comparing: 5 of 7,205",
         "Comparing: 10 of 7,205, 2:23:54 left",

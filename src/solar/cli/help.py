@@ -11,9 +11,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from solar.errors import SolarError
 
-METHODS = "{methods}"
-"""Placeholder in help for the re-ranking methods, which take time to import."""
-
 _SETTING = re.compile(r"`(\w+)=([^`]*)`")  # how errors of the library name a parameter
 
 OPTIONS: dict[str, tuple[str, ...]] = {}
@@ -114,17 +111,9 @@ def with_options(text: str) -> str:
 
 
 def _explained(parameters: list[Any]) -> list[Any]:
-    """Fill in `METHODS`, and show switches without a type and a default that is off."""
+    """Show switches without a type and a default that is off."""
     for parameter in parameters:
-        if METHODS in (getattr(parameter, "help", None) or ""):
-            parameter.help = parameter.help.replace(METHODS, _methods())
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
             parameter.show_default = bool(parameter.default)
     return parameters
-
-
-def _methods() -> str:
-    from solar.ranking.rerank import METHODS
-
-    return " ".join(f"{name}: {method.summary}" for name, method in METHODS.items())

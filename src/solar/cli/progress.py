@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,16 +134,12 @@ class _Bars(Progress):
 
 
 def _line(task: Task) -> str:
-    """The state of a task: "Describing: 120 of 338 photos, 3.2 photos/s, 1:08 left"."""
+    """The state of a task: "Describing: 120 of 338 photos, 3.2 photos/s, 0:01:08 left"."""
     unit, parts = task.fields.get("unit"), [f"{task.description}: {_count(task)}"]
     if unit and task.speed:
         parts.append(f"{task.speed:.1f} {unit}/s")
     if task.time_remaining:
-        minutes, seconds = divmod(int(task.time_remaining), 60)
-        hours, minutes = divmod(minutes, 60)
-        parts.append(
-            f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
-        )
+        parts.append(f"{timedelta(seconds=int(task.time_remaining))} left")
     return ", ".join(parts)
 
 

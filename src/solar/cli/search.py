@@ -10,10 +10,10 @@ import typer
 
 from solar.cli import options
 from solar.cli.completion import rerank_methods
-from solar.cli.help import METHODS
 from solar.cli.printing import counted, print_json, say, show, warnings_as_sentences
 from solar.errors import SolarError
-from solar.files import refuse_places, replacing
+from solar.files import refuse_places, replacing, writing
+from solar.ranking.rerank import METHODS
 
 if TYPE_CHECKING:
     from solar.client import Client, ServerPhoto
@@ -33,6 +33,7 @@ _LOCAL = (
     *("device", "html", "photos", "roots"),
 )
 
+_METHODS = " ".join(f"{name}: {method.summary}" for name, method in METHODS.items())
 _JUDGED = "An indexed path or a file; repeatable."
 
 
@@ -56,7 +57,7 @@ def search(
         typer.Option(
             metavar="METHOD[,METHOD]",
             help="Re-ranking methods, separated by commas, applied in the given order; default: "
-            f"verify if possible. {METHODS}",
+            f"verify if possible. {_METHODS}",
             autocompletion=rerank_methods,
         ),
     ] = None,
@@ -203,7 +204,8 @@ def _query_photo(client: "Client", query: Any) -> "ServerPhoto":
     if not query.startswith(BY_NAME) and os.path.exists(query):  # noqa: PTH110 (any text may come)
         return client.upload(query)
     name = query.removeprefix(BY_NAME)
-    for photo in client.photos(name=name)["photos"]:
+    photos: list[ServerPhoto] = client.photos(name=name)["photos"]
+    for photo in photos:
         if photo["name"] == name:
             return photo
     raise SolarError(
@@ -253,10 +255,7 @@ def _write_csv(hits: "list[Hit]", known: "Mapping[str, Photo | None]", file: Pat
     fields = [photo.fields if (photo := known.get(hit.path)) else {} for hit in hits]
     names = sorted({name for one in fields for name in one})
 
-    with (
-        replacing(file) as temporary,
-        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
-    ):
+    with writing(file, newline="") as out:
         table = csv.writer(out)
         table.writerow(["rank", *_FACTS, *names])
         for rank, (hit, own) in enumerate(zip(hits, fields, strict=True), 1):

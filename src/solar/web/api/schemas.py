@@ -420,25 +420,7 @@ class Health(BaseModel):
     status: Literal["ok", "starting"]
 
 
-_SECONDS = {"type": "integer", "minimum": 1}
-_WAIT = {"Retry-After": {"description": "Seconds to wait.", "required": True, "schema": _SECONDS}}
+_WAIT = {"description": "Seconds, with a 429 or 503.", "schema": {"type": "integer", "minimum": 1}}
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "model": Error,
-        "description": text,
-        **({"headers": _WAIT} if "Retry-After" in text else {}),
-    }
-    for status, text in {
-        400: "The request is malformed.",
-        401: "The token is missing or wrong.",
-        403: "Not allowed on this server, or from a page of another site.",
-        404: "Not found.",
-        405: "Method not allowed.",
-        413: "Too many bytes or pixels.",
-        415: "Not a photo.",
-        421: "The server does not answer to this host name.",
-        422: "A value is invalid.",
-        429: "Too many requests; `Retry-After` says when to try again.",
-        503: "The server is busy; `Retry-After` says when to try again.",
-    }.items()
+    "default": {"model": Error, "description": "An error.", "headers": {"Retry-After": _WAIT}}
 }

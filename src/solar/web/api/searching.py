@@ -81,11 +81,9 @@ class Searcher:
         self._collection, self._indexes, self._network = collection, indexes, network
         self._threads, self._slow = threads, slow
         # Vectors, or visual words of a whole query.
-        self._vectors: Cache[object, tuple[Any, float]] = Cache(
-            16 * 2**20, lambda pair: pair[0].nbytes + 200
-        )
-        self._rankings: Cache[object, tuple[SearchResults, float]] = Cache(
-            32 * 2**20, lambda kept: _HIT_BYTES * (len(kept[0].top) + len(kept[0].head) + 1)
+        self._vectors: Cache[object, Any] = Cache(16 * 2**20, lambda vector: vector.nbytes + 200)
+        self._rankings: Cache[object, SearchResults] = Cache(
+            32 * 2**20, lambda kept: _HIT_BYTES * (len(kept.top) + len(kept.head) + 1)
         )
 
     @property
@@ -106,35 +104,32 @@ class Searcher:
 
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
         """Rank stage by stage: plain, then after each method; errors come before the first."""
-        asked, seconds = await self._described(wanted)
+        started = perf_counter()
+        if wanted.model.index.has_vectors:
+            stage, asked = "describe", await self.vector(wanted)
+        else:
+            stage, asked = "features", await self._visual_words(wanted)
+        seconds = {stage: perf_counter() - started}
         search = await self._threads.run(self._search, wanted, asked)
         plain: dict[str, int] = {}
         ranking: Ranking | None = None
         while ranking is None or ranking.awaited:
-            ranking, took = await self._next(wanted, search, ranking)
-            seconds[ranking.stage] = seconds.get(ranking.stage, 0) + took
+            started = perf_counter()
+            ranking = await self._next(wanted, search, ranking)
             hits = await self._threads.run(attrgetter("hits"), ranking)
+            seconds[ranking.stage] = seconds.get(ranking.stage, 0) + perf_counter() - started
             plain = plain or {hit.path: rank for rank, hit in enumerate(ranking.every, 1)}
             yield StageResult(ranking.stage, hits, dict(seconds), plain, ranking.awaited)
 
-    async def _described(self, wanted: Wanted) -> tuple[Any, dict[str, float]]:
-        """The query for the index, and the seconds of computing it, by the stage's name."""
-        if wanted.model.index.has_vectors:
-            vector, took = await self.vector(wanted)
-            return vector, {"describe": took}
-        words, took = await self._visual_words(wanted)
-        return words, {"features": took}
-
-    async def _once(self, key: object, describe: Callable[[], Awaitable[Any]]) -> tuple[Any, float]:
-        """A part of a query, and the seconds it took, from the cache if possible."""
+    async def _once(self, key: object, describe: Callable[[], Awaitable[Any]]) -> Any:
+        """A part of a query, from the cache if possible."""
         kept = self._vectors.get(key)
         if kept is None:
-            started = perf_counter()
-            kept = await describe(), perf_counter() - started
+            kept = await describe()
             self._vectors.put(key, kept)
         return kept
 
-    async def _visual_words(self, wanted: Wanted) -> tuple[Any, float]:
+    async def _visual_words(self, wanted: Wanted) -> Any:
         async def words() -> Any:
             index = await wanted.model.loaded()
             query = with_words(_parts(wanted.parts), wanted.settings.text)
@@ -142,43 +137,29 @@ class Searcher:
 
         return await self._once((wanted.key, wanted.model.name), words)
 
-    async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:
-        """The vector of a query, and the seconds it took."""
-
-        async def described(
-            photos: Iterable[tuple[VisiblePhoto, Box | None]],
-        ) -> tuple[list[Vectors], float]:
-            # One after the other: a hundred at once would fill the queues of all visitors.
-            found = [await self._vector(wanted.model, photo, box) for photo, box in photos]
-            return [vector for vector, _ in found], sum(seconds for _, seconds in found)
-
-        parts, seconds = await described(wanted.parts)
-        (liked, more), (unliked, most) = [
-            await described((photo, None) for photo in photos)
+    async def vector(self, wanted: Wanted) -> Vectors:
+        """The vector of a query."""
+        model, text = wanted.model, wanted.settings.text
+        # One after the other: a hundred at once would fill the queues of all visitors.
+        parts = [await self._vector(model, photo, box) for photo, box in wanted.parts]
+        liked, unliked = [
+            np.array([await self._vector(model, photo, None) for photo in photos])
             for photos in (wanted.like, wanted.unlike)
         ]
-        words = []
-        if wanted.settings.text is not None:
-            word, reading = await self._words(wanted.model, wanted.settings.text)
-            words, seconds = [word], seconds + reading
-        vector = updated(mean_vector(parts, words), np.array(liked), np.array(unliked))
-        return vector, seconds + more + most
+        words = [] if text is None else [await self._words(model, text)]
+        return updated(mean_vector(parts, words), liked, unliked)
 
-    async def _words(self, model: ServedModel, text: str) -> tuple[Vectors, float]:
-        async def vector() -> Vectors:
+    async def _words(self, model: ServedModel, text: str) -> Vectors:
+        async def vector() -> Any:
             net = (await model.encoder()).net
             run = self._network.together
-            found: Vectors = await run(
-                (net, "words"), text, lambda texts: list(net.describe_text(texts))
-            )
-            return found
+            return await run((net, "words"), text, lambda texts: list(net.describe_text(texts)))
 
-        return await self._once((text, model.name), vector)
+        found: Vectors = await self._once((text, model.name), vector)
+        return found
 
-    async def _vector(
-        self, model: ServedModel, photo: VisiblePhoto, box: Box | None
-    ) -> tuple[Vectors, float]:
-        async def vector() -> Vectors:
+    async def _vector(self, model: ServedModel, photo: VisiblePhoto, box: Box | None) -> Vectors:
+        async def vector() -> Any:
             if photo.indexed and box is None:
                 found = await self._threads.run(model.index.lookup, [photo.name])
                 if photo.name in found:
@@ -187,15 +168,13 @@ class Searcher:
             pixels = await self._threads.run(encoder.decode, photo.source, box)
             # Not by the name of the model, which may be another one in another index.
             alike = (encoder, pixels.shape)
-            described: Vectors = await self._network.together(alike, pixels, encoder.describe)
-            return described
+            return await self._network.together(alike, pixels, encoder.describe)
 
-        return await self._once((photo.id, photo.version, model.name, box), vector)
+        found: Vectors = await self._once((photo.id, photo.version, model.name, box), vector)
+        return found
 
-    async def _next(
-        self, wanted: Wanted, search: Search, before: Ranking | None
-    ) -> tuple[Ranking, float]:
-        """The next ranking of a search, and the seconds it took, from the cache if possible."""
+    async def _next(self, wanted: Wanted, search: Search, before: Ranking | None) -> Ranking:
+        """The next ranking of a search, from the cache if possible."""
         done = 0 if before is None else before.done + 1
         names, settings = search.names[:done], wanted.settings
         key = (
@@ -205,17 +184,15 @@ class Searcher:
         kept = self._rankings.get(key)
         if kept is None:
 
-            def rank() -> tuple[SearchResults, float]:
-                started = perf_counter()
+            def rank() -> SearchResults:
                 results = search.after(before).results
                 _ = results.top
-                return results, perf_counter() - started
+                return results
 
             slow = names and METHODS[names[-1]].needs == "photos"
             kept = await (self._slow if slow else self._threads).run(rank)
             self._rankings.put(key, kept)
-        results, seconds = kept
-        return Ranking(search, results, done), seconds
+        return Ranking(search, kept, done)
 
     def _search(self, wanted: Wanted, described: Any) -> Search:
         collection, settings = self._collection, wanted.settings

@@ -4,8 +4,8 @@ import errno
 import hashlib
 import os
 import re
+import secrets
 import stat
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -92,12 +92,10 @@ def replacing(
     path = Path(path)
     try:
         _make(path.parent)
-        handle, name = tempfile.mkstemp(".tmp", ".solar-", path.parent)
-        os.close(handle)
-        temporary = Path(name)
+        temporary = path.with_name(f".solar-{secrets.token_hex(8)}.tmp")
+        temporary.touch(exist_ok=False)
         try:
             yield temporary
-            temporary.chmod(0o666 & ~_umask())
             if durable:
                 with temporary.open("rb") as file:
                     os.fsync(file.fileno())
@@ -239,12 +237,6 @@ def _make(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for one in reversed(new):
         sync_folder(one.parent)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def is_text(name: str) -> bool:

@@ -100,7 +100,7 @@ _BODIES = {
     "SearchRequest": {
         "photo": "17", "box": [1, 2, 30, 40], "k": 5, "offset": 10, "rerank": ["alpha", "verify"],
         "model": "m",
-        "filter": {"name_contains": "a", "label": "b", "min_score": 0.5},
+        "filter": {"search": "a", "label": "b", "min_score": 0.5},
     },
     "AttentionRequest": {"photo": "q-Zk3vYw8t", "x": 1.5, "y": 2, "layer": 5, "model": None},
     "MatchRequest": {"a": "1", "b": "2", "box": [0, 0, 10, 10]},

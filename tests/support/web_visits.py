@@ -37,6 +37,13 @@ def names(answer: Answer) -> list[str]:
     return [hit["name"] for hit in answer["hits"]]
 
 
+def passes(client: TestClient) -> float:
+    """How often the network ran."""
+    lines = client.get("/metrics").text.splitlines()
+    [count] = [line.split()[1] for line in lines if line.startswith("solar_batch_size_count")]
+    return float(count)
+
+
 def finished_job(client: TestClient, identity: str, home: str = "") -> Answer:
     """A job once it is done."""
     deadline = time.monotonic() + 60

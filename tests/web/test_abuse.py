@@ -270,7 +270,7 @@ def test_uploads_are_forgotten_before_memory_runs_out(open_app: Open, photo: byt
         client.get(f"/api/v1/photos/{number}/thumbnail?w=160")
     lines = client.get("/metrics").text.splitlines()
     numbers = dict(line.split() for line in lines if not line.startswith("#"))
-    assert 0 < float(numbers["solar_picture_bytes"]) <= 50_000
+    assert 0 < float(numbers['solar_picture_bytes{index="toy"}']) <= 50_000
     assert float(numbers["solar_upload_bytes"]) <= 3 * len(photo)
 
 

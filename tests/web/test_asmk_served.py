@@ -46,7 +46,7 @@ def test_it_is_searched_with_indexed_and_uploaded_photos(
     assert names(search(client, known[VIEW], include_self=True))[0] == VIEW
     both = search(client, known[VIEW], further=[{"photo": upload(client, photo)}])
     assert VIEW not in names(both)
-    filtered = search(client, known[VIEW], filter={"name_contains": "landmark-002"})
+    filtered = search(client, known[VIEW], filter={"search": "landmark-002"})
     assert all(name.startswith("landmark-002/") for name in names(filtered))
 
 

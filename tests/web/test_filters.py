@@ -321,7 +321,7 @@ def test_who_may_not_add_may_not_remove(
     refused = removed(shop, "0")
     assert refused.status_code == 403
     assert refused.json() == {
-        "error": "No photos can be removed here: start the server with --writable."
+        "error": "Nothing can be changed here: start the server with --writable."
     }
     with Index.open(index) as opened:
         assert isinstance(opened, Index)

@@ -150,7 +150,7 @@ def test_jobs_and_numbers_are_each_indexs_own(site: TestClient) -> None:
 
 def test_one_index_alone_is_as_ever(client: TestClient) -> None:
     assert client.get("/api/v1/info").json()["indexes"] == []
-    assert f"\nsolar_index_photos {PHOTOS}" in client.get("/metrics").text
+    assert f'\nsolar_index_photos{{index="toy"}} {PHOTOS}' in client.get("/metrics").text
 
 
 def test_two_of_one_name_are_refused(home: Home, open_app: Open) -> None:

@@ -1,31 +1,35 @@
 """Shell completion for names of models and recipes, without importing torch."""
 
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
 OPENCV = ("rootsift", "sift", "orb", "akaze")
 """Local features that come with OpenCV."""
 
 
-def photo_models(incomplete: str) -> list[tuple[str, str]]:
-    """Names of models that describe photos."""
-    return _models(incomplete, "retrieval")
+Completion: TypeAlias = Callable[[str], list[tuple[str, str]]]
+"""From the beginning of a name to names and what they are."""
 
 
-def keypoint_models(incomplete: str) -> list[tuple[str, str]]:
-    """Local features."""
-    return _of_opencv(incomplete, *OPENCV) + _models(incomplete, "patches", "local")
+def _models(*tasks: str, opencv: Sequence[str] = ()) -> Completion:
+    def names(incomplete: str) -> list[tuple[str, str]]:
+        from solar.models import zoo
+
+        known = [(name, "comes with OpenCV") for name in opencv]
+        known += [
+            (entry.name, f"{entry.architecture}, trained on {entry.trained_on}")
+            for entry in zoo.models()
+            if entry.task in tasks
+        ]
+        return [(name, about) for name, about in known if name.startswith(incomplete)]
+
+    return names
 
 
-def patch_describers(incomplete: str) -> list[tuple[str, str]]:
-    """Descriptors of patches."""
-    return _of_opencv(incomplete, "rootsift", "sift") + _models(incomplete, "patches")
-
-
-def _of_opencv(incomplete: str, *names: str) -> list[tuple[str, str]]:
-    return [(name, "comes with OpenCV") for name in names if name.startswith(incomplete)]
-
-
-def any_models(incomplete: str) -> list[tuple[str, str]]:
-    """Names of models that describe photos, patches or local features."""
-    return _models(incomplete, "retrieval", "patches", "local")
+photo_models = _models("retrieval")
+keypoint_models = _models("patches", "local", opencv=OPENCV)
+patch_describers = _models("patches", opencv=OPENCV[:2])
+any_models = _models("retrieval", "patches", "local")
 
 
 def rerank_methods(incomplete: str) -> list[tuple[str, str]]:
@@ -46,13 +50,3 @@ def recipes(incomplete: str) -> list[tuple[str, str]]:
 
     names = bundled_recipes()
     return [(name, "bundled recipe") for name in names if name.startswith(incomplete)]
-
-
-def _models(incomplete: str, *tasks: str) -> list[tuple[str, str]]:
-    from solar.models import zoo
-
-    return [
-        (entry.name, f"{entry.architecture}, trained on {entry.trained_on}")
-        for entry in zoo.models()
-        if entry.task in tasks and entry.name.startswith(incomplete)
-    ]

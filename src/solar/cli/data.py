@@ -9,7 +9,7 @@ import typer
 
 from solar.cli.help import Commands
 from solar.cli.options import Inliers, Json, LocalFeatures, Output, Root, Seed, Verify
-from solar.cli.printing import print_json, print_table, say, show
+from solar.cli.printing import print_json, print_skipped, print_table, say, show
 from solar.cli.progress import steps
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 
 app = Commands(help="Download public datasets; build training sets from your photos.")
-
-# Photos that cannot be read and are named one by one.
-_SHOWN = 10
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="A name from `solar data list`.")]
 _ROOT = Path("data")
@@ -158,10 +155,7 @@ def build(
             geometry=Geometry(model=local or "rootsift"),
             progress=progress,
         )
-    for reason in list(built.unreadable.values())[:_SHOWN]:
-        say(f"Skipped: {reason}")
-    if len(built.unreadable) > _SHOWN:
-        say(f"Skipped: {len(built.unreadable) - _SHOWN:,} more.")
+    print_skipped(built.unreadable, "--json")
     if json:
         print_json(asdict(built))
     else:

@@ -293,18 +293,14 @@ def with_settings(
         )
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        def run(**given: Any) -> None:
-            command(**given)
-
         signature = inspect.signature(command)
         *own, rest = signature.parameters.values()
         assert rest.kind is inspect.Parameter.VAR_KEYWORD
         keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
-        run.__doc__ = command.__doc__
-        run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        command.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[*keywords, *(option(n, panel) for panel in panels for n in panels[panel])]
         )
-        return run
+        return command
 
     return decorate
 

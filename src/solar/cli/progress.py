@@ -31,72 +31,17 @@ _EVERY = 5
 _PERIOD = 300
 
 
-class StepBars:
-    """A bar for each step, with the time left; itself a `solar.describe.progress.Progress`."""
-
-    def __init__(self, bars: Progress) -> None:
-        self.done = 0  # photos described since the start
-        self._bars = bars
-        self._tasks: dict[str, TaskID] = {}
-        self._last = ""
-
-    def __str__(self) -> str:
-        return _count(self._bars.tasks[self._tasks[self._last]]) if self._tasks else "0 photos"
-
-    def __call__(self, step: str, done: int, total: int) -> None:
-        """Move the bar of a step."""
-        if step not in self._tasks:
-            unit = "photos" if step == "Describing" else ""
-            self._tasks[step] = self._bars.add_task(printable(step), unit=unit)
-        self._last, task = step, self._tasks[step]
-        before = self._bars.tasks[task].completed
-        self.done += int(done - before) if step == "Describing" and done > before else 0
-        self._bars.update(task, completed=done, total=total)
-
-    def named(self, step: str) -> Callable[[str, int, int], None]:
-        """A progress callback that shows every step under this name."""
-        return lambda _, done, total: self(step, done, total)
-
-
-@contextmanager
-def steps() -> Iterator[StepBars]:
-    """Show bars over the steps of a command."""
-    with _Bars() as bars:
-        yield StepBars(bars)
-
-
-@contextmanager
-def photo_progress() -> Iterator[StepBars]:
-    """Show bars over resumable work: Ctrl-C ends the command with a sentence that says so."""
-    with _Bars() as bars:
-        shown = StepBars(bars)
-        try:
-            yield shown
-        except KeyboardInterrupt:
-            bars.stop()
-            say(f"Stopped after {shown}; run the same command again to continue.")
-            raise typer.Exit(130) from None
-
-
-def described_photos(source: str, work: Path, **describing: Any) -> "DescribedCollection":
-    """The photos of a collection with their embeddings; prints how many there are, and skipped."""
-    from solar.index.embeddings import described
-
-    with photo_progress() as shown:
-        found = described(source, work, progress=shown, **describing)
-    if shown.done or found.skipped:
-        print_summary("Described", len(found), found.skipped, report="`solar index build --report`")
-    return found
-
-
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
         unit = task.fields.get("unit")
         return Text(f"{task.speed:.1f} {unit}/s" if unit and task.speed else "")
 
 
-class _Bars(Progress):
-    """Bars on a terminal, gone when done; elsewhere a line every few seconds."""
+class StepBars(Progress):
+    """A bar for each step, gone when done; elsewhere than on a terminal a line every few seconds.
+
+    Itself a `solar.describe.progress.Progress`.
+    """
 
     def __init__(self) -> None:
         console = errors()
@@ -111,14 +56,29 @@ class _Bars(Progress):
             speed_estimate_period=_PERIOD,
             disable=not console.is_terminal,
         )
+        self.done = 0  # photos described since the start
+        self._steps: dict[str, TaskID] = {}
         self._said: dict[TaskID, tuple[float, str]] = {}  # when, and what count
 
-    def update(self, task_id: TaskID, **changes: Any) -> None:
-        super().update(task_id, **changes)
-        task, now = self._tasks[task_id], self.get_time()
-        before, _ = self._said.get(task_id, (task.start_time or now, ""))
-        if self.disable and now - before >= _EVERY:
+    def __str__(self) -> str:
+        return _count(self._tasks[self._latest]) if self._steps else "0 photos"
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Move the bar of a step."""
+        if step not in self._steps:
+            unit = "photos" if step == "Describing" else ""
+            self._steps[step] = self.add_task(printable(step), unit=unit)
+        self._latest = self._steps[step]
+        task = self._tasks[self._latest]
+        self.done += max(0, int(done - task.completed)) if step == "Describing" else 0
+        self.update(task.id, completed=done, total=total)
+        before, _ = self._said.get(task.id, (task.start_time or self.get_time(), ""))
+        if self.disable and self.get_time() - before >= _EVERY:
             self._tell(task)
+
+    def named(self, step: str) -> Callable[[str, int, int], None]:
+        """A progress callback that shows every step under this name."""
+        return lambda _, done, total: self(step, done, total)
 
     def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
         super().__exit__(kind, *error)
@@ -131,6 +91,34 @@ class _Bars(Progress):
         self._said[task.id] = (self.get_time(), _count(task))
         if told != _count(task):
             say(_line(task))
+
+
+def steps() -> StepBars:
+    """Bars over the steps of a command, to enter as a context."""
+    return StepBars()
+
+
+@contextmanager
+def photo_progress() -> Iterator[StepBars]:
+    """Show bars over resumable work: Ctrl-C ends the command with a sentence that says so."""
+    with StepBars() as shown:
+        try:
+            yield shown
+        except KeyboardInterrupt:
+            shown.stop()
+            say(f"Stopped after {shown}; run the same command again to continue.")
+            raise typer.Exit(130) from None
+
+
+def described_photos(source: str, work: Path, **describing: Any) -> "DescribedCollection":
+    """The photos of a collection with their embeddings; prints how many there are, and skipped."""
+    from solar.index.embeddings import described
+
+    with photo_progress() as shown:
+        found = described(source, work, progress=shown, **describing)
+    if shown.done or found.skipped:
+        print_summary("Described", len(found), found.skipped, report="`solar index build --report`")
+    return found
 
 
 def _line(task: Task) -> str:

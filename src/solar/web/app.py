@@ -20,7 +20,6 @@ from solar import __version__
 from solar.errors import SolarError
 from solar.index import PhotoIndex
 from solar.web.api.routes import create_router
-from solar.web.api.schemas import Health
 from solar.web.guard.middleware import Guard
 from solar.web.guard.rates import Rates
 from solar.web.guard.thread_pools import keep_tidy
@@ -170,11 +169,11 @@ def _add_pages(app: FastAPI, service: Service, ready: Callable[[], bool]) -> Non
         return await files.get_response("index.html", request.scope)
 
     @app.get("/healthz")
-    async def healthz() -> Health:
+    async def healthz() -> dict[str, str]:
         """Report that the server is running."""
-        return Health(status="ok")
+        return {"status": "ok"}
 
-    @app.get("/readyz", responses={503: {"model": Health}})
+    @app.get("/readyz", responses={503: {"description": "Not yet."}})
     async def readyz() -> JSONResponse:
         """Report whether the networks are loaded."""
         good = ready()

@@ -66,15 +66,15 @@ class MadeOnce(Generic[V]):
         """Memory of what is kept."""
         return self._kept.bytes
 
-    async def get(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> tuple[V, bool]:
-        """A value, and whether it was there already."""
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> V:
+        """A value, which may be there already."""
         value = self._kept.get(key)
         if value is not None:
-            return value, True
+            return value
         task = self._making.get(key)
         if task is None:
             task = self._making[key] = asyncio.ensure_future(self._make(key, make))
-        return await asyncio.shield(task), False
+        return await asyncio.shield(task)
 
     async def _make(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> V:
         try:

@@ -9,46 +9,35 @@ SIZES = (1, 2, 4, 8, 16, 32)
 
 
 class Metrics:
-    """All numbers; with `several` indexes, those of one have its name as a label."""
+    """All numbers; those of an index have its name as a label."""
 
-    def __init__(self, *, several: bool = False) -> None:
-        self._registry = CollectorRegistry()  # its own: a process may run several apps
-        self._labels = ["index"] if several else []
+    def __init__(self) -> None:
+        registry = self._registry = CollectorRegistry()  # its own: a process may run several apps
         self._gauges: dict[str, Gauge] = {}
-        self._requests = Counter(
-            "solar_requests",
-            "Requests answered.",
-            [*self._labels, "method", "route", "status"],
-            registry=self._registry,
-        )
+        labels = ["index", "method", "route", "status"]
+        self._requests = Counter("solar_requests", "Requests answered.", labels, registry=registry)
         self._seconds = Histogram(
             "solar_request_seconds",
             "Time to answer a request.",
-            [*self._labels, "route"],
-            registry=self._registry,
+            ["index", "route"],
+            registry=registry,
             buckets=SECONDS,
         )
         self._batches = Histogram(
             "solar_batch_size",
             "Queries that shared a forward pass.",
-            registry=self._registry,
+            registry=registry,
             buckets=SIZES,
         )
         self._runs = Histogram(
-            "solar_network_seconds",
-            "Time of a forward pass.",
-            registry=self._registry,
-            buckets=SECONDS,
+            "solar_network_seconds", "Time of a forward pass.", registry=registry, buckets=SECONDS
         )
 
-    def request(
-        self, method: str, route: str, status: int, seconds: float, index: str = ""
-    ) -> None:
+    def request(self, index: str, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request; `route` is the pattern of its path, not the path."""
-        of = [index] if self._labels else []
         known = method if method in ("GET", "POST", "HEAD") else "other"
-        self._requests.labels(*of, known, route, status).inc()
-        self._seconds.labels(*of, route).observe(seconds)
+        self._requests.labels(index, known, route, status).inc()
+        self._seconds.labels(index, route).observe(seconds)
 
     def forward(self, queries: int, seconds: float) -> None:
         """Count a run of the network."""
@@ -58,7 +47,7 @@ class Metrics:
     def gauge(self, name: str, text: str, value: Callable[[], float], index: str = "") -> None:
         """Show a number of one index, or of the server; `value` is called at every scrape."""
         if name not in self._gauges:
-            labels = self._labels if index else []
+            labels = ["index"] if index else []
             self._gauges[name] = Gauge(name, text, labels, registry=self._registry)
         gauge = self._gauges[name]
         (gauge.labels(index) if index else gauge).set_function(value)

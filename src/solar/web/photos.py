@@ -149,11 +149,6 @@ class Collection:
             if photo is not None:
                 yield number, photo
 
-    @property
-    def gapless(self) -> bool:
-        """Whether every number up to the last has its photo."""
-        return len(self._numbers) == len(self._photos)
-
     def forget(self, paths: Iterable[str]) -> None:
         """Drop removed photos; their numbers stay unused."""
         with self._lock:

@@ -59,7 +59,7 @@ class Resources:
     """What all indexes of a server share; made from the settings that they have in common."""
 
     def __init__(self, settings: WebSettings) -> None:
-        self.metrics = Metrics(several=bool(settings.indexes))
+        self.metrics = Metrics()
         self.rates = Rates(settings.rate, max(10 * settings.rate, 1.0))
         # Without a limit of requests, all visitors may come through one proxy.
         self.guesses = Rates(*_GUESSES, what="wrong tokens") if settings.rate > 0 else None
@@ -285,7 +285,7 @@ class Service:
             found = [one for one in self.collection.numbers(asked.name) if one is not None]
             total, numbers = len(found), found
         else:
-            only = photo_filter(self.collection, asked.search, asked.label, asked.where, asked.root)
+            only = photo_filter(self.collection, asked)
             total, numbers = self.browser.select(only, asked.sort, asked.offset, asked.limit)
         photos = [schemas.PhotoInfo(**self._indexed(number)) for number in numbers]
         return schemas.PhotoPage(total=total, photos=photos)
@@ -373,7 +373,7 @@ class Service:
         )
 
     def _gauges(self) -> None:
-        show = partial(self.metrics.gauge, index=self.settings.label)
+        show = partial(self.metrics.gauge, index=self.settings.name)
         show("solar_index_photos", "Photos indexed.", lambda: len(self.collection))
         show("solar_picture_bytes", "Memory of pictures kept.", lambda: self._pictures.bytes)
         show("solar_attention_bytes", "Memory of attention kept.", lambda: self.attention.nbytes)

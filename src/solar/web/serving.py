@@ -1,6 +1,5 @@
 """Runs the web app until it is stopped."""
 
-import os
 import re
 import signal
 import socket
@@ -8,13 +7,11 @@ import webbrowser
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
-from threading import Event, Thread, get_native_id
 from typing import Any
 
 from solar.albums.report import GroupReport
-from solar.errors import SolarError
+from solar.errors import SolarError, optional
 from solar.images import Roots, scan_roots
 from solar.images.known_roots import confirm, confirmed_roots, shown_roots
 from solar.index import Index, PhotoIndex
@@ -22,7 +19,6 @@ from solar.index.build import fill
 from solar.index.index import engine_module, is_folder, report_place
 from solar.index.report_file import Report
 from solar.near_duplicates.report import DuplicateReport
-from solar.ranking.verify import find_features
 from solar.storage.folder_engine import finished
 from solar.storage.protocol import NoIndexError
 from solar.web.guard.access import networks
@@ -36,9 +32,6 @@ Say = Callable[[str], None]
 _SUB_PATH = re.compile(r"(?!/(?:api|static|indexes)(?:/|$))(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 # Open connections, and the backlog: together fewer than the files of a process.
 _CONNECTIONS, _BACKLOG = 512, 128
-
-AHEAD = 5000
-"""Photos of which keypoints are found before a search asks for them: up to 0.7 GB."""
 
 
 def serve(
@@ -60,13 +53,8 @@ def serve(
     is no index, the port is taken, these settings would let strangers add photos, or the index
     names folders that this user has not confirmed, see `solar.images.known_roots`.
     """
-    if any(
-        find_spec(name) is None
-        for name in ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
-    ):
-        raise SolarError('The web app needs more packages: pip install "solar-retrieval[web]".')
-    import uvicorn
-
+    for module in ("fastapi", "python_multipart", "prometheus_client", "uvicorn"):
+        uvicorn = optional(module, "web")
     from solar.web.app import create_site
 
     several = [addresses] if isinstance(addresses, str) else list(addresses)
@@ -122,34 +110,8 @@ def serve(
             # uvicorn stops at either signal and raises it again, which is no failure.
             before = signal.signal(signal.SIGTERM, signal.default_int_handler)
             opened.callback(signal.signal, signal.SIGTERM, before)
-            opened.callback(keypoints_ahead([index for index, _ in served]))
             with suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run([listening])
-
-
-def keypoints_ahead(indexes: Sequence[PhotoIndex]) -> Callable[[], None]:
-    """Find keypoints for first searches while nothing else is done; returns what stops it."""
-    stopped = Event()
-
-    def work() -> None:
-        with suppress(OSError, AttributeError):  # Linux alone gives threads priorities
-            os.setpriority(os.PRIO_PROCESS, get_native_id(), 19)
-        for index in indexes:
-            with suppress(SolarError, OSError):
-                if not index.has_vectors or len(index) > AHEAD:
-                    continue
-                for _ in find_features(index.engine, threads=1):
-                    if stopped.is_set():
-                        return
-
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-
-    def stop() -> None:
-        stopped.set()
-        thread.join()
-
-    return stop
 
 
 def refuse_single(**given: Any) -> None:

@@ -65,11 +65,6 @@ class WebSettings:
                 "tiles, and whom the map is to credit."
             )
 
-    @property
-    def label(self) -> str:
-        """The label of this index in metrics; empty if it is the only one."""
-        return self.name if self.indexes else ""
-
 
 def home_of(name: str) -> str:
     """The path of an index, quoted."""

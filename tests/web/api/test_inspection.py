@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 import pytest
 import torch
 from fastapi.testclient import TestClient
-from support.web_visits import Answer, Home, Open, search, upload
+from support.web_visits import Answer, Home, Open, passes, search, upload
 
 from solar.index.build import build
 from solar.models import RetrievalConfig, RetrievalNet, save
@@ -70,12 +70,13 @@ def test_answers_to_a_region_sum_to_what_it_adds(client: TestClient, side: str) 
     other = found["b" if side == "a" else "a"]
     columns, rows = found[side]["columns"], found[side]["rows"]
     at = {"x": (columns[1] + columns[2]) / 2, "y": (rows[0] + rows[1]) / 2}
+    before = passes(client)
     answer = why(client, "why/answers", **asked, side=side, **at)
+    assert passes(client) <= before + 1  # which only asks for the network: both photos are kept
     assert answer["region"] == [0, 1]
     assert answer["value"] == pytest.approx(found[side]["heat"][1], abs=1e-6)
     assert len(answer["heat"]) == len(other["heat"])
     assert sum(answer["heat"]) == pytest.approx(answer["value"], abs=1e-4)
-    assert answer["cached"] is True
 
 
 def test_without_attention_another_similarity_is_explained(serve: Serve) -> None:
@@ -94,12 +95,13 @@ def test_without_attention_another_similarity_is_explained(serve: Serve) -> None
 def test_a_photo_is_looked_into_once_for_all_its_results(open_app: Open) -> None:
     client = open_app()
     explainer = client.app.state.service.explainer
-    assert why(client, a="3", b="4")["cached"] is False
-    two = explainer.nbytes
-    assert why(client, a="3", b="5")["cached"] is False
-    assert explainer.nbytes == two * 3 / 2
-    assert why(client, a="5", b="4")["cached"] is True
-    assert f"solar_why_bytes {explainer.nbytes}" in client.get("/metrics").text
+    why(client, a="3", b="4")
+    two, before = explainer.nbytes, passes(client)
+    why(client, a="3", b="5")
+    assert (explainer.nbytes, passes(client)) == (two * 3 / 2, before + 2)
+    why(client, a="5", b="4")
+    assert (explainer.nbytes, passes(client)) == (two * 3 / 2, before + 3)
+    assert f'solar_why_bytes{{index="toy"}} {explainer.nbytes}' in client.get("/metrics").text
 
 
 def test_explanations_are_forgotten_before_memory_runs_out(open_app: Open) -> None:

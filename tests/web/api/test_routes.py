@@ -9,7 +9,18 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 from support.raw_files import raf
-from support.web_visits import LANDMARKS, PHOTOS, VIEWS, Home, Open, names, numbers, search, upload
+from support.web_visits import (
+    LANDMARKS,
+    PHOTOS,
+    VIEWS,
+    Home,
+    Open,
+    names,
+    numbers,
+    passes,
+    search,
+    upload,
+)
 
 from solar.images.exif import ExifFacts
 from solar.index import Index
@@ -174,7 +185,7 @@ def test_filters_leave_out_photos(client: TestClient, photo: bytes) -> None:
     everything = search(client, identity, rerank=[])
     by_label = search(client, identity, filter={"label": "landmark-003"})
     assert names(by_label) == [n for n in names(everything) if n.startswith("landmark-003/")]
-    by_name = search(client, identity, filter={"name_contains": "VIEW-002"})
+    by_name = search(client, identity, filter={"search": "VIEW-002"})
     assert names(by_name) == [n for n in names(everything) if "view-002" in n]
     least = everything["hits"][3]["score"] - 1e-6
     by_score = search(client, identity, rerank=[], filter={"min_score": least})
@@ -272,9 +283,9 @@ def test_attention_is_that_of_the_network(client: TestClient, home: Home, photo:
     np.testing.assert_allclose(first["row"], expected.ravel(), rtol=0.05, atol=1e-4)
     rows, columns = expected.shape
     assert first["cell"] == [int(30 / 120 * rows), int(100 / 160 * columns)]
-    assert first["cached"] is False
+    before = passes(client)
     again = client.post("/api/v1/attention", json={**asked, "x": 3, "layer": 5}).json()
-    assert again["cached"] is True
+    assert (again["layer"], passes(client)) == (5, before)  # the photo is kept
 
 
 def test_matches_join_the_same_points(client: TestClient, photo: bytes) -> None:
@@ -323,8 +334,11 @@ def test_health_readiness_and_metrics(client: TestClient, photo: bytes) -> None:
     search(client, upload(client, photo))
     assert client.get("/readyz").json() == {"status": "ok"}
     text = client.get("/metrics").text
-    assert 'solar_requests_total{method="POST",route="/api/v1/search",status="200"} ' in text
-    assert f"solar_index_photos {PHOTOS}" in text
+    assert (
+        'solar_requests_total{index="toy",method="POST",route="/api/v1/search",status="200"} '
+        in text
+    )
+    assert f'solar_index_photos{{index="toy"}} {PHOTOS}' in text
     assert "solar_batch_size_count" in text
 
 
@@ -429,7 +443,7 @@ def test_results_that_were_judged_change_the_search(client: TestClient, home: Ho
     # Re-ranking and filters leave judged photos where they are, and out where they do not fit.
     ranked = search(client, ids[query], rerank=["average"], **marks)
     assert (names(ranked)[:2], names(ranked)[-1:]) == (names(found)[:2], unlike)
-    only = search(client, ids[query], filter={"name_contains": like[0]}, **judged)
+    only = search(client, ids[query], filter={"search": like[0]}, **judged)
     assert names(only) == [like[0]]
     assert names(search(client, ids[query], rerank=[])) == plain
 

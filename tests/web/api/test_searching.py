@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from support.tiny_joint import write_joint
-from support.web_visits import Answer, names, numbers, search
+from support.web_visits import Answer, names, numbers, passes, search
 
 from solar.demo import toy
 from solar.index import Index
@@ -35,12 +35,6 @@ def ask(client: TestClient, **request: object) -> Answer:
     answer = client.post("/api/v1/search", json=request)
     assert answer.status_code == 200, answer.text
     return answer.json()
-
-
-def passes(client: TestClient) -> list[str]:
-    """How often the network ran."""
-    lines = client.get("/metrics").text.splitlines()
-    return [line for line in lines if line.startswith("solar_batch_size_count")]
 
 
 def test_info_says_that_the_model_reads(reading: tuple[TestClient, Index]) -> None:

@@ -4,7 +4,7 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from solar.images.roots import MARK
 from solar.storage.conditions import Condition, Where
 from solar.storage.types import Hit, Photo
-from solar.web.api.schemas import Asked, Conditions, HitOrder, KnownOrder, RootName
+from solar.web.api.schemas import HitOrder, KnownOrder, PhotoConditions
 from solar.web.cache import Cache
 from solar.web.photos import Collection
 from solar.web.problems import WebError
@@ -60,20 +60,14 @@ class PhotoFilter:
         return (*self.where, *(Condition("path", "=", start) for start in starts))
 
 
-def photo_filter(
-    collection: Collection,
-    name: str | None,
-    label: str | None,
-    where: Sequence[str],
-    root: str | None,
-) -> PhotoFilter:
+def photo_filter(collection: Collection, asked: PhotoConditions) -> PhotoFilter:
     """The filter of a request; a SolarError or WebError if a value is invalid."""
     known = [one.name for one in collection.index.roots.roots]
-    if root is not None and root not in known:
+    if asked.root is not None and asked.root not in known:
         named = ", ".join(repr(one) for one in known) or "none, as there are no roots"
-        raise WebError(422, f"No root of this collection is called {root!r}: choose {named}.")
-    conditions = collection.index.conditions(where)
-    return PhotoFilter(tuple(map(plain, (name or "").split())), label, conditions, root)
+        raise WebError(422, f"No root of this collection is called {asked.root!r}: choose {named}.")
+    words, conditions = (asked.search or "").split(), collection.index.conditions(asked.where)
+    return PhotoFilter(tuple(map(plain, words)), asked.label, conditions, asked.root)
 
 
 def plain(text: str) -> str:
@@ -116,15 +110,11 @@ def _numbered(path: str) -> list[str | int]:
 _KEPT = 16 * 2**20
 
 
-class BrowseRequest(Asked):
+class BrowseRequest(PhotoConditions):
     """Which photos of the collection to list."""
 
     offset: int = Field(0, ge=0, le=10**9)
     limit: int = Field(50, ge=1, le=200)
-    label: str | None = Field(None, max_length=500)
-    search: str | None = Field(None, max_length=200, description="Words of a name.")
-    where: Conditions = Field([])
-    root: RootName = None
     sort: KnownOrder | None = None
     name: list[Annotated[str, Field(max_length=4000)]] = Field(
         [], max_length=200, description="Only these photos, by their full names."
@@ -144,11 +134,7 @@ class Browser:
         self, only: PhotoFilter, order: KnownOrder | None, offset: int, limit: int
     ) -> tuple[int, list[int]]:
         """The number of photos that pass, and the numbers of some."""
-        collection = self._collection
-        if only == PhotoFilter() and order is None and collection.gapless:
-            total = len(collection)
-            return total, list(range(total)[offset : offset + limit])
-        key = (only, order, collection.revision)
+        key = (only, order, self._collection.revision)
         numbers = self._selected.get(key)
         if numbers is None:
             numbers = np.array(self._numbers(only, order), np.int32)

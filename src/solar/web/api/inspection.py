@@ -24,7 +24,7 @@ from solar.show.collection_map import CollectionMap, map_index
 from solar.show.explanation import Explanation, region_at
 from solar.storage.protocol import NoVectorsError
 from solar.web.api import schemas
-from solar.web.api.schemas import BoxCorners, Pair, PhotoId, Pixel
+from solar.web.api.schemas import Pair, Pixel
 from solar.web.cache import MadeOnce
 from solar.web.guard.thread_pools import NetworkThread, Threads
 from solar.web.photos import VisiblePhoto
@@ -45,8 +45,8 @@ class Attention(MadeOnce[AttentionSource]):
         super().__init__(budget, lambda one: one.nbytes)
         self._network, self._size = network, size
 
-    async def source(self, photo: VisiblePhoto, model: ServedModel) -> tuple[AttentionSource, bool]:
-        """The source of a photo's attention maps, and whether it was cached."""
+    async def source(self, photo: VisiblePhoto, model: ServedModel) -> AttentionSource:
+        """The source of a photo's attention maps."""
         encoder = await model.encoder()
 
         def look() -> AttentionSource:
@@ -56,30 +56,26 @@ class Attention(MadeOnce[AttentionSource]):
         return await self.get(key, lambda: self._network.alone(look))
 
 
-class Matching(MadeOnce[tuple[Matches, float]]):
-    """Keypoint matches of two photos, and the seconds they took."""
+class Matching(MadeOnce[Matches]):
+    """Keypoint matches of two photos."""
 
     def __init__(self, threads: Threads) -> None:
         super().__init__(_MATCH_BYTES, _match_size)
         self._threads = threads
 
-    async def match(
-        self, a: VisiblePhoto, b: VisiblePhoto, box: Box | None
-    ) -> tuple[tuple[Matches, float], bool]:
-        """Matches, as for verification, and whether they were cached."""
+    async def match(self, a: VisiblePhoto, b: VisiblePhoto, box: Box | None) -> Matches:
+        """Matches, as for verification."""
 
-        def compare() -> tuple[Matches, float]:
-            started = perf_counter()
+        def compare() -> Matches:
             verifier = Verifier(lambda _: None, None)
             first, second = verifier.query(a.source, box=box), verifier.query(b.source)
-            return verifier.matches(first, second), perf_counter() - started
+            return verifier.matches(first, second)
 
         key = (a.id, a.version, b.id, b.version, box)
         return await self.get(key, lambda: self._threads.run(compare))
 
 
-def _match_size(pair: tuple[Matches, float]) -> int:
-    found = pair[0]
+def _match_size(found: Matches) -> int:
     return found.points_a.nbytes + found.points_b.nbytes + found.pairs.nbytes + 1000
 
 
@@ -113,12 +109,9 @@ class Explorer:
         return done.result()
 
 
-class WhyRequest(schemas.Asked):
+class WhyRequest(schemas.PairRequest):
     """Two photos whose similarity is to be explained."""
 
-    a: PhotoId
-    b: PhotoId
-    box: BoxCorners | None = Field(None, description="The part of A to use.")
     model: str | None = Field(None, max_length=500)
     attention: bool = Field(True, description="False: skip the attention blocks.")
 
@@ -153,8 +146,6 @@ class WhyAnswer(BaseModel):
     pairs: list[ExplainedPair] = Field(
         description="The strongest pairs of regions that are mutual best matches."
     )
-    seconds: float
-    cached: bool
 
 
 class RegionRequest(WhyRequest):
@@ -171,8 +162,6 @@ class RegionAnswer(BaseModel):
     region: Pair[int] = Field(description="Its row and column.")
     value: float = Field(description="What the region adds: the sum of the map.")
     heat: list[float] = Field(description="Of the other photo, row by row.")
-    seconds: float
-    cached: bool
 
 
 class Explainer(MadeOnce["LocatedDescriptor"]):
@@ -190,8 +179,8 @@ class Explainer(MadeOnce["LocatedDescriptor"]):
         *,
         box: Box | None = None,
         attention: bool = True,
-    ) -> tuple[Explanation, bool]:
-        """Why A, or a box in it, is similar to B, and whether both were cached."""
+    ) -> Explanation:
+        """Why A, or a box in it, is similar to B."""
         from solar.models.contributions import check_splits, locate
 
         encoder = await model.encoder()
@@ -200,7 +189,7 @@ class Explainer(MadeOnce["LocatedDescriptor"]):
         if not attention and not net.config.attention:
             raise SolarError(f"The model {model.name} has no attention to leave out.")
 
-        async def located(photo: VisiblePhoto, part: Box | None) -> tuple[LocatedDescriptor, bool]:
+        async def located(photo: VisiblePhoto, part: Box | None) -> LocatedDescriptor:
             def run() -> LocatedDescriptor:
                 return locate(
                     *(net, photo.source),
@@ -214,14 +203,10 @@ class Explainer(MadeOnce["LocatedDescriptor"]):
             key = (photo.id, photo.version, model.name, part, attention)
             return await self.get(key, lambda: self._network.alone(run))
 
-        first, kept = await located(a, box)
-        second, also = await located(b, None)
-        return Explanation(first, second), kept and also
+        return Explanation(await located(a, box), await located(b, None))
 
 
-def explained(
-    photos: Sequence[schemas.PhotoInfo], found: Explanation, cached: bool, started: float
-) -> WhyAnswer:
+def explained(photos: Sequence[schemas.PhotoInfo], found: Explanation) -> WhyAnswer:
     """The answer with an explanation of these two photos."""
     a, b = (
         ExplainedPhoto(
@@ -238,20 +223,11 @@ def explained(
     pairs = [
         ExplainedPair(a=list(pair.a), b=list(pair.b), value=pair.value) for pair in found.pairs()
     ]
-    return WhyAnswer(
-        score=round(found.score, 6),
-        shift=round(found.shift, 6),
-        a=a,
-        b=b,
-        pairs=pairs,
-        seconds=round(perf_counter() - started, 5),
-        cached=cached,
-    )
+    score, shift = round(found.score, 6), round(found.shift, 6)
+    return WhyAnswer(score=score, shift=shift, a=a, b=b, pairs=pairs)
 
 
-def answered(
-    asked: RegionRequest, found: Explanation, cached: bool, started: float
-) -> RegionAnswer:
+def answered(asked: RegionRequest, found: Explanation) -> RegionAnswer:
     """The answer for a region; a SolarError if it is not in the photo."""
     at = asked.x, asked.y
     heat = found.answers(at, asked.side)
@@ -259,8 +235,6 @@ def answered(
         region=list(region_at(found.a if asked.side == "a" else found.b, at)),
         value=float(heat.sum()),
         heat=_rounded(heat, 4),
-        seconds=round(perf_counter() - started, 5),
-        cached=cached,
     )
 
 

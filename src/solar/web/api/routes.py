@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncIterator
 from enum import IntEnum
 from functools import partial
-from time import perf_counter
 from typing import Annotated, Any
 
 import numpy as np
@@ -145,33 +144,30 @@ def create_router(service: Service) -> APIRouter:
 
         The first request for a photo runs the network; later ones take milliseconds.
         """
-        started = perf_counter()
         photo = await service.threads.run(service.visible, asked.photo)
-        source, cached = await service.attention.source(photo, service.model(asked.model))
-        return await service.threads.run(_row, source, asked, cached, started)
+        source = await service.attention.source(photo, service.model(asked.model))
+        return await service.threads.run(_row, source, asked)
 
     @router.post("/why")
     async def why(asked: inspection.WhyRequest) -> inspection.WhyAnswer:
         """Find the regions that make two photos similar."""
-        started = perf_counter()
-        photos, found, cached = await _explain(service, asked)
+        photos, found = await _explain(service, asked)
         told = [service.photo_info(photo) for photo in photos]
         # Finding the strongest of all pairs takes longer than a search.
-        return await service.slow.run(inspection.explained, told, found, cached, started)
+        return await service.slow.run(inspection.explained, told, found)
 
     @router.post("/why/answers")
     async def answers(asked: inspection.RegionRequest) -> inspection.RegionAnswer:
         """Find what a region of one photo matches in the other; after `why`, in milliseconds."""
-        started = perf_counter()
-        _, found, cached = await _explain(service, asked)
-        return await service.threads.run(inspection.answered, asked, found, cached, started)
+        _, found = await _explain(service, asked)
+        return await service.threads.run(inspection.answered, asked, found)
 
     @router.post("/matches")
-    async def matches(asked: schemas.MatchRequest) -> schemas.MatchAnswer:
+    async def matches(asked: schemas.PairRequest) -> schemas.MatchAnswer:
         """Match the keypoints of two photos."""
         a, b = [await service.threads.run(service.visible, one) for one in (asked.a, asked.b)]
-        (found, seconds), cached = await service.matching.match(a, b, _box(asked.box))
-        return _matched(service, (a, b), found, seconds, cached)
+        found = await service.matching.match(a, b, _box(asked.box))
+        return _matched([service.photo_info(photo) for photo in (a, b)], found)
 
     @router.get("/map", responses={202: {"model": schemas.Unfinished}})
     async def collection_map() -> schemas.MapAnswer:
@@ -246,9 +242,7 @@ def create_router(service: Service) -> APIRouter:
     return router
 
 
-def _row(
-    source: AttentionSource, asked: schemas.AttentionRequest, cached: bool, started: float
-) -> schemas.AttentionAnswer:
+def _row(source: AttentionSource, asked: schemas.AttentionRequest) -> schemas.AttentionAnswer:
     row = source.row(asked.x, asked.y, asked.layer)
     rows, columns = row.shape
     cell = divmod(source.layer(asked.layer).place((asked.x, asked.y)), columns)
@@ -259,32 +253,23 @@ def _row(
         row=[float(f"{value:.4g}") for value in row.ravel().tolist()],
         cell=list(cell),
         extent=list(source.extent(asked.layer)),
-        seconds=round(perf_counter() - started, 5),
-        cached=cached,
     )
 
 
 async def _explain(
     service: Service, asked: inspection.WhyRequest
-) -> tuple[list[VisiblePhoto], Explanation, bool]:
+) -> tuple[list[VisiblePhoto], Explanation]:
     a, b = [await service.threads.run(service.visible, one) for one in (asked.a, asked.b)]
-    found, cached = await service.explainer.explain(
+    found = await service.explainer.explain(
         *(a, b, service.model(asked.model)), box=_box(asked.box), attention=asked.attention
     )
-    return [a, b], found, cached
+    return [a, b], found
 
 
-def _matched(
-    service: Service,
-    photos: tuple[VisiblePhoto, VisiblePhoto],
-    found: Matches,
-    seconds: float,
-    cached: bool,
-) -> schemas.MatchAnswer:
+def _matched(photos: list[schemas.PhotoInfo], found: Matches) -> schemas.MatchAnswer:
     ends = np.hstack([found.points_a[found.pairs[:, 0]], found.points_b[found.pairs[:, 1]]])
     lines = ends.astype(np.float64).round(1)
     others = lines[~found.inliers]
-    a, b = map(service.photo_info, photos)
     return schemas.MatchAnswer(
         keypoints=list(found.keypoints),
         matches=len(found.pairs),
@@ -292,10 +277,8 @@ def _matched(
         rejected=others[:: -(-len(others) // _REJECTED) or 1].tolist(),
         same_scene=found.same_scene,
         threshold=found.threshold,
-        a=a,
-        b=b,
-        seconds=round(seconds, 5),
-        cached=cached,
+        a=photos[0],
+        b=photos[1],
     )
 
 
@@ -311,7 +294,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest) -> Wanted:
     return Wanted(
         [(service.visible(part.photo), _box(part.box)) for part in asked.parts],
         service.model(asked.model),
-        photo_filter(service.collection, only.name_contains, only.label, only.where, only.root),
+        photo_filter(service.collection, only),
         list(liked.values()),
         list(unliked.values()),
         SearchSettings(

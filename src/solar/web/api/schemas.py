@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from solar.index.ingest import Changes
 from solar.ranking.rerank import METHODS
 from solar.ranking.verdict import Verdict
 from solar.web.settings import LARGEST, THUMBNAIL
@@ -14,24 +13,6 @@ KnownOrder = Literal["name", "newest", "oldest"]
 
 HitOrder = Literal["similarity", "probability", "name", "newest", "oldest"]
 """Orders of hits, besides that of their ranks."""
-
-Conditions = Annotated[
-    list[Annotated[str, Field(max_length=500)]],
-    Field(
-        max_length=20,
-        description="Conditions that must all hold, as for `solar search --where`: `tag=night`, "
-        "`path=rome/`, `width>=1024`, `taken>=2019-07-14`, `taken<2020`, "
-        "`near=48.858,2.294,500m`, or of own fields `color=red`, `floor>=3`, `floor<7`.",
-    ),
-]
-RootName = Annotated[
-    str | None,
-    Field(
-        max_length=500,
-        description="Only photos of this root, by its name in `facets`; may be empty.",
-    ),
-]
-
 
 PhotoId = Annotated[
     str,
@@ -92,17 +73,8 @@ class SettingsInfo(BaseModel):
     tiles_attribution: str | None = Field(None, description="Whom the map credits for them.")
 
 
-def _method(name: str) -> str:
-    if name not in METHODS:
-        raise ValueError(f"there is no re-ranking {name!r}: choose from {', '.join(METHODS)}")
-    return name
-
-
 def _list_methods(schema: dict[str, Any]) -> None:
     schema["enum"] = list(METHODS)
-
-
-Method = Annotated[str, AfterValidator(_method), Field(json_schema_extra=_list_methods)]
 
 
 class MethodInfo(BaseModel):
@@ -185,19 +157,34 @@ class PhotoPage(BaseModel):
     photos: list[PhotoInfo]
 
 
-class Filter(Asked):
-    """Conditions on the photos to find."""
+class PhotoConditions(Asked):
+    """Which photos to find or list."""
 
-    name_contains: str | None = Field(
-        None, max_length=200, description="Words that all occur in the name."
+    search: str | None = Field(
+        None, max_length=200, description="Words that all occur in the name or the capture time."
     )
     label: str | None = Field(None, max_length=500)
+    where: list[Annotated[str, Field(max_length=500)]] = Field(
+        [],
+        max_length=20,
+        description="Conditions that must all hold, as for `solar search --where`: `tag=night`, "
+        "`path=rome/`, `width>=1024`, `taken>=2019-07-14`, `taken<2020`, "
+        "`near=48.858,2.294,500m`, or of own fields `color=red`, `floor>=3`, `floor<7`.",
+    )
+    root: str | None = Field(
+        None,
+        max_length=500,
+        description="Only photos of this root, by its name in `facets`; may be empty.",
+    )
+
+
+class Filter(PhotoConditions):
+    """Conditions on the photos to find."""
+
     min_score: float | None = Field(None, allow_inf_nan=False)
     min_probability: float | None = Field(
         None, ge=0, le=1, description="Minimum probability of showing the same place."
     )
-    where: Conditions = []
-    root: RootName = None
 
 
 class QueryPart(Asked):
@@ -229,7 +216,7 @@ class SearchRequest(Asked):
     )
     k: int = Field(50, ge=1, le=200, description="Number of results per request.")
     offset: int = Field(0, ge=0, le=9800, description="Number of results to skip.")
-    rerank: list[Method] | None = Field(
+    rerank: list[Annotated[str, Field(json_schema_extra=_list_methods)]] | None = Field(
         None,
         max_length=10,
         description="Re-ranking methods, in order; none if empty; by default `usual` of `info`.",
@@ -317,16 +304,14 @@ class AttentionAnswer(BaseModel):
     extent: Pair[float] = Field(
         description="Number of columns and rows that the photo covers; may be fractional."
     )
-    seconds: float
-    cached: bool
 
 
-class MatchRequest(Asked):
-    """Two photos whose keypoints to match."""
+class PairRequest(Asked):
+    """Two photos to compare."""
 
     a: PhotoId
     b: PhotoId
-    box: BoxCorners | None = Field(None, description="Only use keypoints of A inside this box.")
+    box: BoxCorners | None = Field(None, description="The part of A to use.")
 
 
 class MatchAnswer(BaseModel):
@@ -342,8 +327,6 @@ class MatchAnswer(BaseModel):
     threshold: int = Field(description="Fewer inliers can occur by chance.")
     a: PhotoInfo
     b: PhotoInfo
-    seconds: float
-    cached: bool
 
 
 class MapPoint(BaseModel):
@@ -386,21 +369,6 @@ class Failed(BaseModel):
     error: str
 
 
-class ChangeCounts(BaseModel):
-    """Number of new, changed, moved, deleted and skipped photos of an update."""
-
-    new: int
-    changed: int
-    moved: int
-    deleted: int
-    skipped: int
-
-    @classmethod
-    def of(cls, changes: Changes) -> "ChangeCounts":
-        """Count what changed."""
-        return cls(**{name: len(getattr(changes, name)) for name in cls.model_fields})
-
-
 class Job(BaseModel):
     """Progress of adding photos or of an update of the collection."""
 
@@ -410,14 +378,11 @@ class Job(BaseModel):
     added: list[str] = Field(description="Ids of the photos that are now indexed.")
     known: list[str] = Field(default=[], description="Ids in `added` that were indexed before.")
     failed: list[Failed]
-    changes: ChangeCounts | None = Field(default=None, description="What an update changed.")
+    changes: dict[str, int] | None = Field(
+        default=None,
+        description="Numbers of new, changed, moved, deleted and skipped photos of an update.",
+    )
     error: str | None = Field(default=None, description="Why an update failed.")
-
-
-class Health(BaseModel):
-    """Status of the server."""
-
-    status: Literal["ok", "starting"]
 
 
 _WAIT = {"description": "Seconds, with a 429 or 503.", "schema": {"type": "integer", "minimum": 1}}

@@ -19,7 +19,7 @@ from solar.index import PhotoIndex
 from solar.index.sync import relocate, sync
 from solar.storage.types import Amendment
 from solar.web.api.jobs import Jobs
-from solar.web.api.schemas import Asked, ChangeCounts, Failed, Job, PhotoId
+from solar.web.api.schemas import Asked, Failed, Job, PhotoId
 from solar.web.guard.thread_pools import Threads
 from solar.web.photos import Collection
 from solar.web.problems import WebError
@@ -28,6 +28,7 @@ from solar.web.settings import WebSettings
 # Small batches: visitors see the progress, and a server that is stopped need not wait for many.
 PACE = Throughput(batch=4)
 _ATTEMPTS = 4
+_CHANGES = ("new", "changed", "moved", "deleted", "skipped")  # that visitors are told of
 MOST = 1000
 """Photos in one request to remove some."""
 
@@ -83,7 +84,7 @@ class Updater:
             _settle(index, self._collection.roots)
             changes = sync(index, progress=progress, device=self._settings.device, throughput=PACE)
             moved = dict(changes.moved)
-            job.changes = ChangeCounts.of(changes)
+            job.changes = {what: len(getattr(changes, what)) for what in _CHANGES}
             job.done = job.total
         finally:  # some changes came true even if not all did
             self._collection.update(moved)

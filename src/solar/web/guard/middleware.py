@@ -45,7 +45,7 @@ _JSON_BYTES = 64 * 1024
 _FRAME = 64 * 1024  # what a multipart body holds besides its photos
 _ADD_TIMES = 16  # photos of full size in one request to add some
 
-_DISCARDED_BYTES, _DISCARDED_SECONDS = 2**28, 10.0
+_DISCARDED_BYTES, _DISCARDED_SECONDS = 2**26, 10.0
 
 # Requests that need --writable.
 _CHANGES = re.compile(r"/api/v1/(photos(/remove|/restore)?|sync|albums/[^/]+/name)")
@@ -114,8 +114,8 @@ class Guard:
         finally:
             route = getattr(scope.get("route"), "path", "other")
             seconds = time.perf_counter() - started
-            index = self._settings.label
-            self._metrics.request(scope["method"], route, status or 499, seconds, index)
+            index = self._settings.name
+            self._metrics.request(index, scope["method"], route, status or 499, seconds)
 
     def _check(self, scope: Scope, path: str, headers: Mapping[str, str]) -> None:
         check_host(headers.get("host", ""), self._settings)

@@ -134,7 +134,7 @@ const clamped = (share) => Math.min(1, Math.max(0, share));
 /** What of a request the parameters of an address stand for; `usual` as above. */
 export function searchRequest(params, usual = []) {
   const filter = {
-    name_contains: params.name || undefined,
+    search: params.name || undefined,
     label: params.label || undefined,
     min_score: params.min ? Number(params.min) : undefined,
     // What is shown is rounded: a photo with "97 %" is one of at least 97 %.

@@ -9,7 +9,7 @@ import { chooser, opacitySlider } from "../options.js";
 import { photo } from "../photos.js";
 import { picker } from "../picker.js";
 import * as route from "../route.js";
-import { duration, shortName } from "../words.js";
+import { shortName } from "../words.js";
 import { remade } from "./remade.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
@@ -149,7 +149,7 @@ function looking(root, shared, id, first) {
       map = await post("/attention", wanted, { signal: asking.signal });
       drawHeat(canvas, map, shown);
       trouble.replaceChildren();
-      facts.textContent = `Layer ${map.layer}, ${map.columns} × ${map.rows} cells, ${duration(map.seconds)}${map.cached ? "" : " for the first map"}. Click or drag anywhere.`;
+      facts.textContent = `Layer ${map.layer}, ${map.columns} × ${map.rows} cells. Click or drag anywhere.`;
     } catch (error) {
       if (isAbort(error)) return;
       trouble.replaceChildren(problem(error, () => at(params)));

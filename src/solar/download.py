@@ -174,7 +174,6 @@ def checked(path: Path, sha256: str | None, *, bundled: bool = False) -> Path:
 
 
 def _fetch_from_any(job: _Job) -> None:
-    """Try the mirrors in turn until one has delivered."""
     reason = "no address is known for it"
     for url in job.candidates:
         try:
@@ -273,7 +272,6 @@ def _download(url: str, job: _Job) -> None:
 
 
 def _transfer(url: str, job: _Job) -> None:
-    """Make one request and write what it brings."""
     headers, start = _headers(url, job)
     try:
         response = ask(url, headers)
@@ -435,13 +433,8 @@ def bar(name: str, *, shown: bool) -> Iterator[Report]:
     from rich.console import Console
 
     console = Console(stderr=True)
-    columns = (
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.DownloadColumn(),
-        rich.TransferSpeedColumn(),
-        rich.TimeRemainingColumn(),
-    )
+    usual = rich.Progress.get_default_columns()
+    columns = (*usual, rich.DownloadColumn(), rich.TransferSpeedColumn())
     with rich.Progress(*columns, console=console, disable=not console.is_terminal) as drawn:
 
         def report(done: int, total: int | None) -> None:

@@ -68,7 +68,7 @@ def test_what_takes_vectors_is_not_offered_and_refused_in_one_sentence(
     features = told["features"]
     assert told["photos"] == PHOTOS
     assert [method["name"] for method in features["rerank"]] == ["verify"]
-    assert (features["map"], features["judge"]) == (False, False)
+    assert features["map"] is False
     assert told["models"] == [{"name": "rootsift", "attention": [], "why": False, "text": False}]
     known = numbers(client)
     other = search(client, known[VIEW])["hits"][0]["id"]

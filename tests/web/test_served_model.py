@@ -30,7 +30,7 @@ def test_index_app_and_store_describe_a_photo_alike(
     client = open_app()
     service = client.app.state.service
     wanted = Wanted([(service.visible(upload(client, photo)), None)], service.model(None))
-    served, _ = client.portal.call(service.searcher.vector, wanted)
+    served = client.portal.call(service.searcher.vector, wanted)
     np.testing.assert_array_equal(asked, stored)
     np.testing.assert_array_equal(served, stored)
 

@@ -120,7 +120,7 @@ def test_queries_at_the_same_time_are_described_by_the_network_of_their_index(
     site.portal.call(network.alone, dict)  # all before it is counted
     assert max(together) == 2  # a and b, which share a network
     for one in (service, others):
-        one.searcher.forget_places()
+        one.searcher.forget()
     assert found == [ask(home) for home in homes]
     assert found[0] != found[2]
 

@@ -48,14 +48,19 @@ def describe(
     from solar.describe.progress import counted
     from solar.describe.settings import Settings
     from solar.files import replacing
+    from solar.images import image_size
 
     printing.check_suffix(output, [".npy"])
     half, backend = options.is_half(compress), backend or "auto"
     box_of = dict(zip(images, options.boxes(box, len(images), shared=True), strict=True))
-    skipped = {str(image): why for image in images if (why := _unusable(image))}
-    skipping = skip_bad or report is not None
-    if skipped and not skipping:  # before any work
-        raise SolarError(next(iter(skipped.values())))
+    skipping, skipped = skip_bad or report is not None, dict[str, str]()
+    for image in images:  # before any work
+        try:
+            image_size(image)
+        except SolarError as error:
+            if not skipping:
+                raise
+            skipped[str(image)] = str(error)
     place = device if backend in ("auto", "torch") else device or "cpu"
     network = network_of(model or DEFAULT, device=place)
     usable = [image for image in images if str(image) not in skipped]
@@ -89,16 +94,6 @@ def describe(
             np.save(file, table.astype(np.float16) if half else table)
     printing.write_report(report, len(done), skipped, "described", photos=done)
     printing.print_summary("Described", len(done), skipped, where=str(output))
-
-
-def _unusable(photo: Path) -> str | None:
-    from solar.images import image_size
-
-    try:
-        image_size(photo)
-    except SolarError as error:
-        return str(error)
-    return None
 
 
 def _runner(

@@ -1,6 +1,5 @@
 """`solar models`: models that can be loaded by name."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated
 
@@ -62,7 +61,7 @@ def _print_table(entries: list[NamedModel], *, every: bool, left_out: int) -> No
     default = weights.DEFAULT
     lines = [f"{default} is the default model; its card: solar models {default}"]
     if bundled:
-        _print_rows([_bundled_row(entry, every) for entry in bundled])
+        _print_rows([_row(entry, every) for entry in bundled])
         lines.append("Bundled: mAP in percent, measured on the data named in the model's card.")
     if published:
         if bundled:
@@ -86,39 +85,29 @@ def _print_rows(rows: list[dict[str, str]]) -> None:
     print_table([[*row.values()] for row in rows], [*rows[0]], right=numbers)
 
 
-def _bundled_row(entry: NamedModel, every: bool) -> dict[str, str]:
-    size = weights.facts(entry.name)["file"]["bytes"]
-    return {
-        "bundled": entry.name,
-        **_facts(entry, every),
-        "MB": f"{size / 1e6:.1f}",
-        "mAP": ", ".join(f"{name} {score:.1f}" for name, score in _measured(entry)),
-    }
-
-
-def _measured(entry: NamedModel) -> Iterator[tuple[str, float]]:
-    """The two scores of a card that say most about a model."""
-    found = entry.reported
-    if "affine" in found:
-        yield from ((name, found["affine"][name]) for name in ("matching", "retrieval"))
-    else:
-        yield from ((name, found[name]["mAP"]) for name in ("landmarks", "buildings"))
-
-
 def _row(entry: NamedModel, every: bool) -> dict[str, str]:
+    found, more = entry.reported, {}
+    if every:
+        more = {"parameters": f"{entry.parameters / 1e6:.1f} M", "trained on": entry.trained_on}
+    facts = {"task": entry.task, "dim": str(entry.dim), **more}
+    if entry.bundled:
+        # The two scores of a card that say most.
+        places = {name: found[name]["mAP"] for name in ("landmarks", "buildings") if name in found}
+        scores = places or {name: found["affine"][name] for name in ("matching", "retrieval")}
+        return {
+            "bundled": entry.name,
+            **facts,
+            "MB": f"{weights.facts(entry.name)['file']['bytes'] / 1e6:.1f}",
+            "mAP": ", ".join(f"{name} {score:.1f}" for name, score in scores.items()),
+        }
     missing = "to train" if entry.recipe else "by hand" if entry.by_hand else "to download"
     return {
         "published": entry.name,
-        **_facts(entry, every),
+        **facts,
         "ROxf M/H": _scores(entry, "roxford5k"),
         "RPar M/H": _scores(entry, "rparis6k"),
         "source": "downloaded" if zoo.is_here(entry) else missing,
     }
-
-
-def _facts(entry: NamedModel, every: bool) -> dict[str, str]:
-    more = {"parameters": f"{entry.parameters / 1e6:.1f} M", "trained on": entry.trained_on}
-    return {"task": entry.task, "dim": str(entry.dim), **(more if every else {})}
 
 
 def _print_one(entry: NamedModel) -> None:

@@ -11,11 +11,11 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """The `most` latest used values, of at most `budget` bytes by `size`; for several threads."""
+    """The latest used values, of at most `budget` bytes by `size`; for several threads."""
 
-    def __init__(self, budget: int, size: Callable[[V], int], most: int | None = None) -> None:
+    def __init__(self, budget: int, size: Callable[[V], int]) -> None:
         self.budget, self.bytes = budget, 0
-        self._size, self._most = size, most
+        self._size = size
         self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -39,7 +39,7 @@ class Cache(Generic[K, V]):
                 return
             self._values[key] = value
             self.bytes += size
-            while self.bytes > self.budget or (self._most and len(self._values) > self._most):
+            while self.bytes > self.budget:
                 self._drop(next(iter(self._values)))
 
     def clear(self) -> None:

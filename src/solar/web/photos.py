@@ -223,8 +223,8 @@ def version_of(photo: Photo) -> str:
 class Uploads(Cache[str, VisiblePhoto]):
     """Photos that visitors search with, in memory; those not used for longest are dropped first."""
 
-    def __init__(self, budget: int, most: int = 1000) -> None:
-        super().__init__(budget, lambda photo: len(photo.source), most)  # type: ignore[arg-type]
+    def __init__(self, budget: int) -> None:
+        super().__init__(budget, lambda photo: len(photo.source))  # type: ignore[arg-type]
 
     def add(self, name: str, data: bytes, size: tuple[int, int]) -> VisiblePhoto:
         """Keep a photo under an unguessable id."""
@@ -296,10 +296,15 @@ _SHOWN = {
 _KEPT = {"Cache-Control": "private, max-age=3600"}
 
 
+def jpeg_answer(data: bytes) -> Response:
+    """The answer with a JPEG."""
+    return Response(data, media_type="image/jpeg", headers=_KEPT)
+
+
 def original(source: Path | bytes, most: int | None) -> Response:
     """The answer with a photo at full size: its file, or a JPEG of at most `most` pixels."""
     if most is not None:
-        return Response(_encoded(source, most), media_type="image/jpeg", headers=_KEPT)
+        return jpeg_answer(_encoded(source, most))
     with opened(source) as image:  # a link may lead to anything by now: only photos are sent
         kind = _SHOWN.get(image.format or "")
     media = kind or "application/octet-stream"

@@ -47,9 +47,9 @@ class ServedModel:
 
     async def info(self) -> ModelInfo:
         """What the model can do; nothing if loading failed."""
-        await self._tried.wait()
-        if self._problem is not None or not self.index.has_vectors:
+        try:
+            facts = (await self.encoder()).network.facts
+        except SolarError:
             return ModelInfo(name=self.name, attention=[], why=False, text=False)
-        facts = self.index.encoder.network.facts
         attention = list(facts.attention)
         return ModelInfo(name=self.name, attention=attention, why=facts.explains, text=facts.text)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from solar.web.api import schemas
 from solar.web.api.adding import Adder
 from solar.web.api.albums import Albums
 from solar.web.api.duplicates import Reviewer
-from solar.web.api.filtering import Browser, BrowseRequest, Facets, photo_filter, sorted_hits
+from solar.web.api.filtering import BrowseRequest, Facets, photo_filter, selected, sorted_hits
 from solar.web.api.inspection import Attention, Explainer, Explorer, Matching
 from solar.web.api.jobs import Jobs
 from solar.web.api.searching import Searcher, StageResult
@@ -47,11 +46,12 @@ from solar.web.photos import (
 )
 from solar.web.problems import WebError
 from solar.web.served_model import ServedModel
-from solar.web.settings import LARGEST, THUMBNAIL, WebSettings, home_of
+from solar.web.settings import LARGEST, MIB, THUMBNAIL, WebSettings, home_of
 
 _POINTS = 20_000
 _FACTS = ("width", "height", "taken", "position", "camera", "tags", "fields")
 _PICTURES_WAITING = 512
+_SHOWN = ("writable", "max_upload_bytes", "max_pixels", "tiles", "tiles_attribution")
 _GUESSES = 1 / 6, 10  # wrong tokens per second, and at once
 
 
@@ -62,7 +62,8 @@ class Resources:
         self.metrics = Metrics()
         self.rates = Rates(settings.rate, max(10 * settings.rate, 1.0))
         # Without a limit of requests, all visitors may come through one proxy.
-        self.guesses = Rates(*_GUESSES, what="wrong tokens") if settings.rate > 0 else None
+        rate, burst = _GUESSES if settings.rate > 0 else (0, 1)
+        self.guesses = Rates(rate, burst, what="wrong tokens")
         self.encoders: dict[str, QueryEncoder] = {}
         # An uploaded photo can be searched with in every index.
         self.uploads = Uploads(settings.query_bytes)
@@ -116,21 +117,17 @@ class Service:
         self.explainer = Explainer(self.network, settings.why_bytes)
         self.matching = Matching(self.slow)
         self.explorer = Explorer(index)
-        self.browser = Browser(self.collection)
+        # For visitors who scroll.
+        self._selected: Cache[object, Any] = Cache(16 * MIB, lambda numbers: numbers.nbytes + 200)
         self.facets = Facets(self.collection)
         known = self._named_addresses, self.collection.__len__
         self.reviewer = Reviewer(settings.duplicates, *known)
         self.albums = Albums(settings.groups, *known)
         self.jobs = Jobs(self.told)
-        self._changes = 0
-        self.adder = Adder(self.collection, settings, self.slow, self.jobs, self.changing)
-        self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget_places)
-        self.follower = Follower(
-            self.collection,
-            indexes,
-            forget=self.searcher.forget_places,
-            busy=lambda: self.updater.running or self._changes > 0,
-        )
+        self.follower = Follower(self.collection, indexes, self.searcher.forget, self.jobs)
+        changed = self.follower.changed
+        self.adder = Adder(self.collection, settings, self.slow, self.jobs, changed)
+        self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget)
         self._pictures: Cache[tuple[str, str, int], bytes] = Cache(settings.picture_bytes, len)
         self._gauges()
 
@@ -143,17 +140,6 @@ class Service:
     def ready(self) -> bool:
         """Whether all networks are loaded."""
         return all(model.ready for model in self.models.values())
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Hold this while the app itself changes the index: it need not read what it knows."""
-        self._changes += 1
-        try:
-            yield
-            self.searcher.forget()
-            self.follower.added()
-        finally:
-            self._changes -= 1
 
     def model(self, name: str | None) -> ServedModel:
         """The model of a name, or the first; a WebError if there is none."""
@@ -193,12 +179,8 @@ class Service:
             dim=index.spec.dim,
             models=[await model.info() for model in self.models.values()],
             settings=schemas.SettingsInfo(
-                writable=settings.writable,
                 token=settings.token is not None,
-                max_upload_bytes=settings.max_upload_bytes,
-                max_pixels=settings.max_pixels,
-                tiles=settings.tiles,
-                tiles_attribution=settings.tiles_attribution,
+                **{name: getattr(settings, name) for name in _SHOWN},
             ),
             features=schemas.Features(
                 rerank=[
@@ -210,8 +192,6 @@ class Service:
                 probability=index.calibration is not None,
                 labels=self.collection.labelled,
                 map=self._vectors,
-                judge=self._vectors,
-                sync=settings.writable,
                 duplicates=bool(self.reviewer),
                 albums=bool(self.albums),
             ),
@@ -286,7 +266,12 @@ class Service:
             total, numbers = len(found), found
         else:
             only = photo_filter(self.collection, asked)
-            total, numbers = self.browser.select(only, asked.sort, asked.offset, asked.limit)
+            key = (only, asked.sort, self.collection.revision)
+            kept = self._selected.get(key)
+            if kept is None:
+                kept = selected(self.collection, only, asked.sort)
+                self._selected.put(key, kept)
+            total, numbers = len(kept), kept[asked.offset : asked.offset + asked.limit].tolist()
         photos = [schemas.PhotoInfo(**self._indexed(number)) for number in numbers]
         return schemas.PhotoPage(total=total, photos=photos)
 

@@ -87,7 +87,6 @@ def serve(
             for number, ((index, own), known) in enumerate(zip(served, photos, strict=True)):
                 page = shown.rstrip("/") + home_of(own.name) + "/" if number else shown
                 say(f"{known or own.name}: {len(index):,} photos at {page}")
-            for (_, own), known in zip(served, photos, strict=True):
                 if missing := photos_missing(known, own.name):
                     say(missing)
             if open_browser and not _open_page(shown):

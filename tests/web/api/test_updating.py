@@ -119,10 +119,10 @@ def test_where_a_folder_is_gone_one_sentence_says_so_without_its_path(
 def test_it_may_only_be_done_where_the_app_may_write(
     client: TestClient, writable: TestClient
 ) -> None:
-    assert client.get("/api/v1/info").json()["features"]["sync"] is False
+    assert client.get("/api/v1/info").json()["settings"]["writable"] is False
     answer = client.post("/api/v1/sync")
     assert (answer.status_code, "--writable" in answer.json()["error"]) == (403, True)
-    assert writable.get("/api/v1/info").json()["features"]["sync"] is True
+    assert writable.get("/api/v1/info").json()["settings"]["writable"] is True
 
 
 def test_a_server_that_stops_breaks_off_an_update(

@@ -10,7 +10,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -26,7 +25,7 @@ from solar.images.scan import SUFFIXES
 from solar.index.ingest import Changes, apply
 from solar.web.api.jobs import Jobs, StoppedError
 from solar.web.api.schemas import Failed, Job
-from solar.web.api.updating import PACE, without_places
+from solar.web.api.updating import PACE, RestoreAnswer, without_places
 from solar.web.guard.thread_pools import Threads
 from solar.web.photos import UPLOADS, Collection, check_photo, plain_name, told_of_upload
 from solar.web.problems import HIDDEN, WebError
@@ -52,7 +51,7 @@ class _Stored(NamedTuple):
 
 
 class Adder:
-    """Adds photos, if the server allows it; `changing` is held while the index changes."""
+    """Adds photos, if the server allows it; `changed` is called when the index has changed."""
 
     def __init__(
         self,
@@ -60,10 +59,10 @@ class Adder:
         settings: WebSettings,
         threads: Threads,
         jobs: Jobs,
-        changing: Callable[[], AbstractContextManager[None]],
+        changed: Callable[[], None],
     ) -> None:
         self._collection, self._settings, self._threads = collection, settings, threads
-        self._jobs, self._changing = jobs, changing
+        self._jobs, self._changed = jobs, changed
         self._root = writable_root(collection) if settings.writable else None
         self._storing = threading.Lock()
 
@@ -79,8 +78,8 @@ class Adder:
 
         return self._jobs.start(work, len(uploads))
 
-    def restore(self, names: Sequence[str]) -> tuple[int, list[Failed]]:
-        """Index removed photos again from their files: how many, and which of them failed."""
+    def restore(self, names: Sequence[str]) -> RestoreAnswer:
+        """Index removed photos again from their files."""
         index, removed = self._collection.index, set(self._collection.index.removed)
         failed, back = list[Failed](), dict[str, Path]()
         for name in dict.fromkeys(names):
@@ -98,7 +97,8 @@ class Adder:
         restored = [name for name in back if name not in failures]
         index.restore(restored)
         self._ids(restored)
-        return len(restored), failed
+        photos = len(self._collection)
+        return RestoreAnswer(restored=len(restored), failed=failed, photos=photos)
 
     def _store_all(
         self, uploads: Sequence[tuple[str, BinaryIO]]
@@ -178,10 +178,9 @@ class Adder:
         photos, index = Photos(tuple(files), tuple(files.values())), self._collection.index
         if not files:
             return {}
-        how = self._settings.device
-        with self._changing():
-            new = Changes(new=photos.names)
-            made = apply(index, photos, new, progress=progress, device=how, throughput=PACE)
+        new, how = Changes(new=photos.names), self._settings.device
+        made = apply(index, photos, new, progress=progress, device=how, throughput=PACE)
+        self._changed()
         return {path: SolarError(why) for path, why in made.skipped.items()}
 
     def _failed(self, name: str, error: Exception) -> Failed:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, Field
 
@@ -62,13 +62,16 @@ class Reviewer(ReportFile[DuplicateGroup]):
     def page(self, offset: int, limit: int, kind: Kind | None) -> GroupPage:
         """Some groups, of one kind or of all."""
         found = [one for one in self._current().entries if kind in (None, one.facts)]
-        groups = [self._reviewed(self._group(one)) for one in found[offset : offset + limit]]
+        groups = [
+            ReviewedGroup(
+                id=group.id,
+                kind=cast("Kind", group.kind),
+                photos=self._addressed(ReviewedPhoto, group.photos),
+                pairs=list(group.pairs),
+            )
+            for group in map(self._group, found[offset : offset + limit])
+        ]
         return GroupPage(total=len(found), groups=groups)
-
-    def _reviewed(self, group: DuplicateGroup) -> ReviewedGroup:
-        photos = self._addressed(ReviewedPhoto, group.photos)
-        kind: Any = group.kind
-        return ReviewedGroup(id=group.id, kind=kind, photos=photos, pairs=list(group.pairs))
 
     def _head(self, group: DuplicateGroup) -> tuple[str, str]:
         "".join(photo.name for photo in group.photos).encode()  # JSON cannot hold other names

@@ -17,7 +17,6 @@ from solar.images.roots import MARK
 from solar.storage.conditions import Condition, Where
 from solar.storage.types import Hit, Photo
 from solar.web.api.schemas import HitOrder, KnownOrder, PhotoConditions
-from solar.web.cache import Cache
 from solar.web.photos import Collection
 from solar.web.problems import WebError
 
@@ -107,9 +106,6 @@ def _numbered(path: str) -> list[str | int]:
     return [int(part) if at % 2 else part for at, part in enumerate(parts)]
 
 
-_KEPT = 16 * 2**20
-
-
 class BrowseRequest(PhotoConditions):
     """Which photos of the collection to list."""
 
@@ -121,35 +117,16 @@ class BrowseRequest(PhotoConditions):
     )
 
 
-class Browser:
-    """Selects photos, and caches selections for visitors who scroll."""
-
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
-        self._selected: Cache[object, npt.NDArray[np.int32]] = Cache(
-            _KEPT, lambda numbers: numbers.nbytes + 200
-        )
-
-    def select(
-        self, only: PhotoFilter, order: KnownOrder | None, offset: int, limit: int
-    ) -> tuple[int, list[int]]:
-        """The number of photos that pass, and the numbers of some."""
-        key = (only, order, self._collection.revision)
-        numbers = self._selected.get(key)
-        if numbers is None:
-            numbers = np.array(self._numbers(only, order), np.int32)
-            self._selected.put(key, numbers)
-        return len(numbers), numbers[offset : offset + limit].tolist()
-
-    def _numbers(self, only: PhotoFilter, order: KnownOrder | None) -> list[int]:
-        found = [
-            (number, photo)
-            for number, photo in self._collection.numbered()
-            if only.holds(self._collection, photo)
-        ]
-        if order is not None:
-            found = sorted_photos(found, order, lambda one: one[1])
-        return [number for number, _ in found]
+def selected(
+    collection: Collection, only: PhotoFilter, order: KnownOrder | None
+) -> npt.NDArray[np.int32]:
+    """The numbers of photos that pass, in an order."""
+    found = [
+        (number, photo) for number, photo in collection.numbered() if only.holds(collection, photo)
+    ]
+    if order is not None:
+        found = sorted_photos(found, order, lambda one: one[1])
+    return np.array([number for number, _ in found], np.int32)
 
 
 MOST = 200

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from enum import IntEnum
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Depends, File, Path, Query, Request, UploadFile
@@ -26,10 +25,10 @@ from solar.web.api.duplicates import GroupPage, Kind, ReportOverview
 from solar.web.api.filtering import MOST, SORTED, BrowseRequest, FacetsAnswer, photo_filter
 from solar.web.api.schemas import PhotoId
 from solar.web.api.searching import StageResult, Wanted, depth_for
-from solar.web.photos import VisiblePhoto, plain_name
+from solar.web.photos import VisiblePhoto, jpeg_answer, plain_name
 from solar.web.problems import WebError
 from solar.web.service import Service
-from solar.web.settings import LARGEST, THUMBNAIL
+from solar.web.settings import LARGEST
 
 NDJSON = "application/x-ndjson"
 Offset = Annotated[int, Query(ge=0, le=10**9)]
@@ -44,13 +43,8 @@ _JPEG: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Width(IntEnum):
-    """Widths of thumbnails in pixels."""
-
-    TINY = 160
-    SMALL = THUMBNAIL
-    MEDIUM = 640
-    LARGE = 1280
+Width = Literal["160", "320", "640", "1280"]
+"""Widths of thumbnails in pixels."""
 
 
 def create_router(service: Service) -> APIRouter:
@@ -79,8 +73,8 @@ def create_router(service: Service) -> APIRouter:
     @router.post("/photos/remove")
     async def remove(asked: updating.RemoveRequest) -> updating.RemoveAnswer:
         """Remove photos from the index for good, if this server allows it; their files stay."""
-        changing = service.changing()
-        return await updating.remove(service.collection, asked.photos, service.slow, changing)
+        changed = service.follower.changed
+        return await updating.remove(service.collection, asked.photos, service.slow, changed)
 
     @router.get("/photos/removed")
     async def removed() -> updating.RemovedPhotos:
@@ -91,11 +85,7 @@ def create_router(service: Service) -> APIRouter:
     @router.post("/photos/restore")
     async def restore(asked: updating.RestoreRequest) -> updating.RestoreAnswer:
         """Put removed photos back into the index, if this server allows it."""
-        change = partial(service.adder.restore, asked.names)
-        restored, failed = await updating.retried(service.slow, change)
-        return updating.RestoreAnswer(
-            restored=restored, failed=failed, photos=len(service.collection)
-        )
+        return await updating.retried(service.slow, partial(service.adder.restore, asked.names))
 
     @router.get("/photos/{id}")
     async def photo(id: Annotated[PhotoId, Path()]) -> schemas.PhotoDetails:
@@ -103,14 +93,14 @@ def create_router(service: Service) -> APIRouter:
         return await service.threads.run(service.photo_details, id)
 
     @router.get("/photos/{id}/thumbnail", response_class=Response, responses=_JPEG)
-    async def thumbnail(id: Annotated[PhotoId, Path()], w: Width = Width.SMALL) -> Response:
+    async def thumbnail(id: Annotated[PhotoId, Path()], w: Width = "320") -> Response:
         """Get a thumbnail of a photo, upright and without its metadata."""
-        return _jpeg(await service.picture(id, int(w)))
+        return jpeg_answer(await service.picture(id, int(w)))
 
     @router.get("/photos/{id}/photo", response_class=Response, responses=_JPEG)
     async def large(id: Annotated[PhotoId, Path()]) -> Response:
         """Get a photo with at most 1600 pixels on its longest side."""
-        return _jpeg(await service.picture(id, LARGEST))
+        return jpeg_answer(await service.picture(id, LARGEST))
 
     @router.get("/photos/{id}/original", response_class=Response, responses=_JPEG)
     async def full_size(id: Annotated[PhotoId, Path()]) -> Response:
@@ -132,9 +122,9 @@ def create_router(service: Service) -> APIRouter:
         photo = wanted.parts[0][0] if wanted.parts else None
         rankings = service.searcher.search(wanted)
         if NDJSON in request.headers.get("accept", ""):
-            lines = _lines(service, asked, photo, rankings)
-            first = await anext(lines)  # refusals come before the answer begins
-            return StreamingResponse(_joined(service, first, lines), media_type=NDJSON)  # type: ignore[return-value]
+            first = await anext(rankings)  # refusals come before the answer begins
+            lines = _lines(service, partial(service.page, asked, photo), first, rankings)
+            return StreamingResponse(lines, media_type=NDJSON)  # type: ignore[return-value]
         stages = [ranking async for ranking in rankings]
         return await service.threads.run(service.page, asked, photo, stages[-1])
 
@@ -315,28 +305,17 @@ def _box(box: list[float] | None) -> Box | None:
 
 async def _lines(
     service: Service,
-    asked: schemas.SearchRequest,
-    photo: VisiblePhoto | None,
-    rankings: AsyncIterator[StageResult],
+    page: Callable[[StageResult], schemas.SearchAnswer],
+    first: StageResult,
+    rest: AsyncIterator[StageResult],
 ) -> AsyncIterator[str]:
-    async for ranking in rankings:
-        page = await service.threads.run(service.page, asked, photo, ranking)
-        yield page.model_dump_json() + "\n"
-
-
-async def _joined(service: Service, first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
-    yield first
+    ranking: StageResult | None = first
     try:
-        async for line in rest:
-            yield line
+        while ranking is not None:
+            yield (await service.threads.run(page, ranking)).model_dump_json() + "\n"
+            ranking = await anext(rest, None)
     except (SolarError, WebError) as error:  # too late for a status: a last line instead
         yield json.dumps({"error": service.told(error)}, ensure_ascii=False) + "\n"
-
-
-def _jpeg(data: bytes) -> Response:
-    return Response(
-        data, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"}
-    )
 
 
 def _shown(upload: UploadFile) -> str:

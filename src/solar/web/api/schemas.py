@@ -93,9 +93,7 @@ class Features(BaseModel):
     usual: list[str] = Field(description="Names of the methods that are used by default.")
     probability: bool = Field(description="Whether hits come with probabilities.")
     labels: bool
-    map: bool
-    judge: bool = Field(description="Whether results can be marked as liked or unliked.")
-    sync: bool = Field(description="Whether the collection can be updated from its folders.")
+    map: bool = Field(description="Whether it has embeddings, for a map and for judging results.")
     duplicates: bool = Field(description="Whether there is a report of duplicates.")
     albums: bool = Field(description="Whether there are groups of photos of the same place.")
 

@@ -92,12 +92,8 @@ class Searcher:
         return self._vectors.bytes + self._rankings.bytes
 
     def forget(self) -> None:
-        """Drop rankings: the index has changed."""
+        """Drop everything: the index has changed, or the files of photos."""
         self._rankings.clear()
-
-    def forget_places(self) -> None:
-        """Drop everything that depends on the files of photos, too."""
-        self.forget()
         self._vectors.clear()
         for index in self._indexes:
             index.kept.clear()

@@ -4,7 +4,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -144,7 +144,7 @@ async def remove(
     collection: Collection,
     photos: Sequence[str],
     threads: Threads,
-    changing: AbstractContextManager[None],
+    changed: Callable[[], None],
 ) -> RemoveAnswer:
     """Remove photos from the index, all or none; those that are gone already are skipped."""
     for identity in photos:
@@ -157,25 +157,25 @@ async def remove(
         there = list(index.engine.find(paths))
         removed = index.remove(there) if there else 0
         collection.forget(paths)
+        changed()
         return removed
 
-    with changing:
-        removed = await retried(threads, change)
+    removed = await retried(threads, change)
     return RemoveAnswer(removed=removed, photos=len(collection))
 
 
 class Follower:
-    """Notices changes of indexes by other processes, unless the app is `busy` changing them."""
+    """Notices changes of indexes by other processes, unless a job of the app changes them."""
 
     def __init__(
         self,
         collection: Collection,
         indexes: Sequence[PhotoIndex],
         forget: Callable[[], None],
-        busy: Callable[[], bool],
+        jobs: Jobs,
     ) -> None:
         self._collection, self._indexes = collection, indexes
-        self._forget, self._busy = forget, busy
+        self._forget, self._jobs = forget, jobs
         self._reading = threading.Lock()
         self._seen = self._versions()
 
@@ -183,8 +183,8 @@ class Follower:
         """Look for changes: a fraction of a millisecond if there are none."""
         with suppress(SolarError):  # searches report the damage
             now = self._versions()
-            # Asked after the versions, which the app itself may be changing right now.
-            if now == self._seen or self._busy():
+            # Asked after the versions, which a job may be changing right now.
+            if now == self._seen or self._jobs.waiting:
                 return
             # While one visitor's request reads a large collection, others go on with the old one.
             if not self._reading.acquire(blocking=False):
@@ -196,7 +196,7 @@ class Follower:
             finally:
                 self._reading.release()
 
-    def added(self) -> None:
+    def changed(self) -> None:
         """Note a change by the app itself, which the collection knows already."""
         with suppress(SolarError):
             now = self._versions()

@@ -62,13 +62,13 @@ class Keys:
         guesses: Rates | None = None,
         realm: str = "",
     ) -> None:
-        self._token = None if token is None else token.encode()
-        self._clock, self._guesses, self._realm = clock, guesses, realm
+        self._token, self._clock, self._realm = (token or "").encode(), clock, realm
+        self._guesses = Rates(0, 1) if guesses is None else guesses
 
     def check(self, path: str, query: str, headers: Mapping[str, str], visitor: str = "") -> None:
         """Raise a WebError unless a visitor, by address, may send this request."""
         closed = path == "/metrics" or (path.startswith("/api/") and path not in _OPEN)
-        if self._token is None or not closed:
+        if not (self._token and closed):
             return
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self._right(given.encode("latin-1"), visitor):
@@ -84,17 +84,15 @@ class Keys:
         )
 
     def _right(self, given: bytes, visitor: str) -> bool:
-        assert self._token is not None
-        if self._guesses is not None:
-            self._guesses.spend(visitor, 1.0)
+        self._guesses.spend(visitor, 1.0)
         right = hmac.compare_digest(given.strip(b" \t"), self._token)
-        if self._guesses is not None and right:
+        if right:
             self._guesses.give_back(visitor)
         return right
 
     def sign(self, photo: str) -> str:
         """A signature that opens the pictures of a `signed_name` for an hour or two."""
-        if self._token is None:
+        if not self._token:
             return ""
         # The same for an hour, so that browsers can keep what they have fetched.
         until = (int(self._clock()) // _VALID + 2) * _VALID
@@ -108,7 +106,6 @@ class Keys:
         return hmac.compare_digest(signature.encode(), expected.encode())
 
     def _signature(self, photo: str, until: int) -> str:
-        assert self._token is not None
         signed = f"{self._realm} {photo} {until}".encode()
         return hmac.new(self._token, signed, hashlib.sha256).hexdigest()[:32]
 

@@ -34,7 +34,7 @@ export function add(root, shared) {
     el("div.row", {}, said, cancel),
     failures,
   );
-  const update = info.features.sync && updater(() => relearn(info));
+  const update = info.settings.writable && updater(() => relearn(info));
   root.append(
     el(
       "div.add",

@@ -152,7 +152,7 @@ function results(root, shared, first) {
     },
   });
   const known = filterFields((patch) => change(patch, { replace: true }));
-  const judging = marks.judged(grid.element, change, info.features.judge);
+  const judging = marks.judged(grid.element, change, info.features.map);
   const title = el("h1.found", { role: "status" });
   const checking = el("span.soft");
   const reorder = button("Show the checked order", {

@@ -83,7 +83,7 @@ def evaluate_patches(
     from solar.datasets.patches.hpatches import read_descriptors
     from solar.evaluation.protocols.hpatches import evaluate_hpatches, find_split
 
-    folders = {name: Path(of) for name, of in name_models(descriptors or ()).items()}
+    folders = _folders(descriptors or ())
     if not describers and not folders:
         raise SolarError("Say what to evaluate: a patch model, sift, rootsift or --descriptors.")
     if set(describers) & set(folders):
@@ -102,6 +102,15 @@ def evaluate_patches(
     for name, folder in folders.items():
         results[name] = measure(read_descriptors(folder, sequences))
     _print_hpatches(results, style=shown, verbose=verbose)
+
+
+def _folders(descriptors: Sequence[str]) -> dict[str, Path]:
+    found = {}
+    for given in descriptors:
+        name, equals, folder = given.partition("=")
+        path = Path(folder if equals else given)
+        found[name if equals else path.name] = path
+    return found
 
 
 def _patches(

@@ -93,9 +93,8 @@ class StepBars(Progress):
             say(_line(task))
 
 
-def steps() -> StepBars:
-    """Bars over the steps of a command, to enter as a context."""
-    return StepBars()
+steps = StepBars
+"""Bars over the steps of a command, to enter as a context."""
 
 
 @contextmanager

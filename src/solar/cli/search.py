@@ -110,6 +110,7 @@ def search(
     asked, methods = _parts(queries or [], box), chosen(rerank)
     if no_rerank and methods:
         raise SolarError(f"--no-rerank cannot be combined with {methods[0]}: give one of them.")
+    order = methods if methods or no_rerank else None
     limits = {"taken>=": after, "taken<": before, "near=": near}
     conditions = [f"{limit}{value}" for limit, value in limits.items() if value is not None]
     filters = _without_none(
@@ -119,7 +120,6 @@ def search(
     if index.startswith(("http://", "https://")):
         if option := options.first_given(context, _LOCAL):
             raise SolarError(f"A search on a server does not take {option}: leave it out.")
-        order = methods if methods or no_rerank else None
         how = {"text": text, "rerank": order, "filter": filters, "include_self": include_self}
         hits = _found_by_server(index, asked, k, _without_none(how))
         known = {hit.path: hit.photo for hit in hits}
@@ -132,7 +132,6 @@ def search(
             if html is not None:
                 shown_roots(opened.place, opened.roots, photos=photos, given=roots or [])
             shown = with_words(asked or None, text)
-            order = methods if methods or no_rerank else None
             hits = _found_here(opened, shown, order, settings, {"k": k, **how})
             if html is not None:
                 _write_page(opened, shown, hits, html, photos)

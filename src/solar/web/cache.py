@@ -19,9 +19,6 @@ class Cache(Generic[K, V]):
         self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __len__(self) -> int:
-        return len(self._values)
-
     def get(self, key: K) -> V | None:
         """A value, which counts as used now; None if it is not kept."""
         with self._lock:

@@ -26,9 +26,6 @@ class Rates:
         self._rate, self._burst, self._clock, self._most = rate, burst, clock, most
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._buckets)
-
     def spend(self, visitor: str, cost: float) -> None:
         """Count a request; a WebError once the visitor has sent too many."""
         if self._rate <= 0 or cost <= 0:

@@ -9,7 +9,7 @@ import { line, lineSheet } from "../lines.js";
 import { problem, say } from "../notice.js";
 import { toggle } from "../options.js";
 import * as route from "../route.js";
-import { confirmed, count, counted, duration, shortName } from "../words.js";
+import { confirmed, count, counted, shortName } from "../words.js";
 import { remade } from "./remade.js";
 
 /** Makes the view in `root`. */
@@ -59,7 +59,7 @@ function matching(root, { a, b, box: written }) {
         "details.search-details",
         {},
         el("summary", {}, "Details"),
-        `${counted(found.matches, "match", "matches")} from ${found.keypoints.map(count).join(" and ")} keypoints, in ${duration(found.seconds)}.`,
+        `${counted(found.matches, "match", "matches")} from ${found.keypoints.map(count).join(" and ")} keypoints.`,
       ),
     );
     say(facts.textContent);

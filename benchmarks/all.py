@@ -181,8 +181,6 @@ describe_gpu, gpu
     describe_gpu.py --json {result}
 describe_gpu-solar-lite0, gpu
     describe_gpu.py --model solar-lite0 --json {result}
-backbones, gpu
-    backbones.py --json {result}
 decode, quiet
     decode.py --json {result}
 decode_cosine, of solar-r18

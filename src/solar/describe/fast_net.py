@@ -64,7 +64,6 @@ class FusedNet:
             backbone = plain.fuse(on_blocks=self._on_blocks, clamped=net.clamps)
             backbone.to(self.dtype)
         else:
-            plain.streamline()
             plain.cast(self.dtype)
         backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.net.add_module("backbone", backbone)

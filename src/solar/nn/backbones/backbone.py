@@ -120,9 +120,6 @@ class Backbone(nn.Module):
         """Compute in another precision from now on, maps included."""
         self.to(dtype)
 
-    def streamline(self) -> None:
-        """Describe in fewer passes over memory from now on, and learn no more, if not `fusable`."""
-
     def fuse_stage(
         self, name: str, part: nn.Module, *, on_blocks: bool = False, clamped: bool = False
     ) -> nn.Module:

@@ -20,7 +20,6 @@ from torch import nn
 from solar.errors import SolarError, optional
 from solar.nn.backbones.backbone import Backbone, Interpolation, ToGrid, draws_weights
 from solar.nn.backbones.parts import TokenUse, Whole, blocks_of, final_norm, parts_of
-from solar.nn.fused import fuse_layers
 
 _SIDE = 448  # of the images that strides are measured with
 # Entries of a config.json that are not about the architecture.
@@ -98,10 +97,6 @@ class TransformersBackbone(Backbone):
                 )
                 found.setdefault("norm" if late else "embeddings", []).append(parameter)
         return found | {name: own for name, own in stages.items() if name != "encoder"}
-
-    def streamline(self) -> None:
-        """See `fuse_layers`."""
-        fuse_layers(self)
 
     def cast(self, dtype: torch.dtype) -> None:
         """As for every backbone; constants such as the angles of positions keep their precision."""

@@ -1,1 +1,0 @@
-"""How toy landmarks are drawn: parameters in, a photo out."""

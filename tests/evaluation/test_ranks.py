@@ -81,8 +81,7 @@ def test_rows_that_differ_in_their_last_bits_are_told_apart(dim: int, precision:
     assert listed(found) == by_sorting(queries, database, items)
 
 
-def test_chunks_and_precision_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks_module, "_PIECE", 1000)  # so that the largest chunk has three
+def test_chunks_and_precision_change_nothing() -> None:
     database, queries = gaussian(3000, 96), gaussian(7, 96, 1)
     items = [np.random.default_rng(i).permutation(3000)[:50] for i in range(7)]
     expected = by_sorting(queries, database, items)
@@ -186,7 +185,7 @@ def test_rows_of_zeros_come_last_as_what_is_not_finite_in_the_published_sort(
     items = [np.arange(300)] * 4
     found = ranks(queries, database, items, distractors=distractors, precision=precision, memory=1)
     assert listed(found) == by_sorting(queries, published, items)
-    [first] = best(queries[:1], database, 300)
+    [(first, _)] = best(queries[:1], database, 300)
     assert not database[first[200:]].any()
 
 
@@ -231,6 +230,7 @@ def test_the_best_rows_are_the_first_of_the_full_sort(
     queries, database, _ = drawn
     half = len(database) // 2
     found = best(queries, database[:half], count, distractors=database[half:], memory=4096)
-    for query, rows in zip(queries.astype(float), found, strict=True):
+    for query, (rows, their) in zip(queries.astype(float), found, strict=True):
         scores = (database.astype(float) * query).sum(axis=1)
         assert rows.tolist() == np.argsort(-scores, kind="stable")[:count].tolist()
+        assert their.tolist() == scores[rows].tolist()

@@ -9,8 +9,6 @@ size of the chunks, the number of threads or the device. It is costly, and rarel
 matrix product settles on which side of a row of interest every other row falls, except for the few
 within `_slack` of it. For a product in float64 the slack is a proven bound of its error. For
 float32 that bound is uselessly wide; the slack is several times the largest error observed.
-
-Times in the comments are of 8,000 rows of 2,048 numbers and 70 queries for 50 rows each, one core.
 """
 
 from __future__ import annotations
@@ -40,11 +38,10 @@ PRECISIONS = ("float32", "float64")
 # Scored at once. Labelled photos all ask: without a limit, the scores of a chunk would grow with
 # the collection and leave no room for its rows.
 _MOST_QUERIES = 1024
-_PIECE = 4096  # rows
 
 
 class RankOptions(TypedDict, total=False):
-    """Options of `ranks` and `nearest`, see there."""
+    """Options of `ranks` and `best`, see there."""
 
     distractors: Matrix | None
     precision: str | None
@@ -122,7 +119,7 @@ def _counted(
         for start, block in rows.read(chunk, dtype, last + 1):
             _each(counters, [partial(one.score, start, block) for one in asked])
         for one in asked:
-            one.settle(_buckets(len(asked), memory))
+            one.settle()
         advance = counted(ranking.get("progress"), "Ranking", rows.total)
         for start, block in rows.read(chunk, dtype, rows.total):
             for first in range(0, len(asked), _MOST_QUERIES):
@@ -152,38 +149,41 @@ def best(
     database: Matrix,
     count: int,
     *,
-    distractors: Matrix | None = None,
     memory: int = MEMORY,
-    names: tuple[str, str, str] = NAMES,
-) -> list[npt.NDArray[np.int64]]:
-    """List the rows that come first for a few queries, in the order that `ranks` counts.
+    **ranking: Unpack[RankOptions],
+) -> list[tuple[Ints, Doubles]]:
+    """List the rows that come first for each query, in the order that `ranks` counts.
 
-    Every score is computed by `_dots`, so this is for looking at some queries, not for all.
+    Returns their numbers, those of distractors after the database's, and their scores. Arguments
+    and errors are as for `ranks`.
     """
-    exact: RankOptions = {"distractors": distractors, "precision": "float64", "names": names}
-    rows, queries = _prepared(queries, database, exact)
-    # `_dots` holds the products of a whole block, which is as much again as the block.
-    chunk = _rows_per_chunk(rows, 2 * rows.dim, queries.dtype, memory)
-    found = [(np.empty(0), np.empty(0, np.int64)) for _ in queries]
+    rows, queries = _prepared(queries, database, ranking)
+    product = _fast_product(queries, ranking.get("device"))
+    found = [(np.empty(0, np.int64), np.empty(0)) for _ in queries]
+    chunk = _rows_per_chunk(rows, min(len(queries), _MOST_QUERIES), queries.dtype, memory)
+    advance = counted(ranking.get("progress"), "Ranking", rows.total)
     for start, block in rows.read(chunk, queries.dtype, rows.total):
-        numbers = np.arange(start, start + len(block))
-        for one, query in enumerate(queries):
-            scores = np.concatenate([found[one][0], _scores(block, query)])
-            places = np.concatenate([found[one][1], numbers])
-            # Stable, and what was found before stands first: of equal rows the earlier one wins.
-            first = np.argsort(-scores, kind="stable")[:count]
-            found[one] = scores[first], places[first]
-    return [places for _, places in found]
+        for first in range(0, len(queries), _MOST_QUERIES):
+            some = slice(first, first + _MOST_QUERIES)
+            for number, scores in enumerate(product(block, some), first):
+                _zeros_last(scores, block)
+                least = np.partition(scores, -count)[-count] if count < len(scores) else -2
+                doubt = 2 * _slack(np.float64(least), rows.dim, queries.dtype)
+                near = np.flatnonzero(scores >= least - doubt)
+                exact = np.concatenate([found[number][1], _scores(block[near], queries[number])])
+                places = np.concatenate([found[number][0], near + start])
+                # Stable, and what was found before stands first: of equal rows the earlier wins.
+                top = np.argsort(-exact, kind="stable")[:count]
+                found[number] = places[top], exact[top]
+        advance(len(block))
+    return found
 
 
 class _Asked:
     """One query, the rows it asks about in ascending order, and the counts so far.
 
-    Counting goes by buckets: equal slices of the range in which the scores of interest lie. Whole
-    buckets fall on one side of every row asked about and are only counted, except for the hot ones
-    that hold such a row's score; what is in those is looked at closely. That takes 9 ms; sorting
-    all scores, or finding the place of each among those of interest, takes 18 ms, and scoring every
-    row with care 2,300 ms. The product alone takes 32 ms.
+    By the fast product, a row surely comes after one asked about if it scores below `low`, before
+    it if above `high`. Between the two only `_dots` can tell.
     """
 
     def __init__(self, query: AnyFloats, rows: npt.ArrayLike) -> None:
@@ -201,31 +201,11 @@ class _Asked:
         if inside.start < inside.stop:
             self.scores[inside] = _scores(block[self.rows[inside] - start], self.query)
 
-    def settle(self, buckets: int) -> None:
-        """Lay out the buckets, once all scores are known."""
-        if not len(self.rows):
-            return
-        # By the fast product, a row surely comes after one asked about if it scores below `low`,
-        # before it if above `high`. Between the two only `_dots` can tell.
+    def settle(self) -> None:
+        """Lay out the ranges in doubt, once all scores are known."""
         slack = _slack(self.scores, len(self.query), self.query.dtype)
         self.low = (self.scores - slack).astype(self.query.dtype)
         self.high = (self.scores + slack).astype(self.query.dtype)
-        self.base = self.low.min()
-        self.scale = buckets / (self.high.max() - self.base)
-        # One more bucket on either side, for everything below and everything above.
-        self.cold = np.zeros(buckets + 2, np.int32)
-        self.hot = np.zeros(buckets + 2, bool)
-        # A row asked about may have its range across two buckets or more: all of them are hot.
-        for first, last in zip(self._bucket(self.low), self._bucket(self.high), strict=True):
-            self.hot[first : last + 1] = True
-
-    def _bucket(self, scores: AnyFloats) -> npt.NDArray[np.intp]:
-        """Buckets of scores. Every step is monotone, so a higher bucket means a higher score."""
-        places = (scores - self.base) * self.scale
-        # Before the conversion, because a number too large for an integer becomes any integer.
-        np.clip(places, -1, len(self.hot) - 2, out=places)
-        numbers: npt.NDArray[np.intp] = places.astype(np.intp) + 1
-        return numbers
 
     def _inside(self, start: int, block: AnyFloats) -> slice:
         return slice(*self.rows.searchsorted((start, start + len(block))).tolist())
@@ -241,38 +221,30 @@ class _Asked:
         _zeros_last(scores, block)
         # A row asked about is near its own score by definition, and not before itself.
         scores[self.rows[inside] - start] = self.scores[inside]
-        places = self._bucket(scores)
-        # All of them are counted here, the hot ones too; `answer` leaves those out again.
-        self.cold += np.bincount(places, minlength=len(self.cold))
-        # Of 8,000 rows about 290 are in hot buckets: few enough to sort.
-        rows = np.flatnonzero(self.hot[places])
-        rows = rows[np.argsort(scores[rows])]
-        ordered = scores[rows]
-        first, last = ordered.searchsorted(self.low), ordered.searchsorted(self.high, "right")
-        self.ranks += len(rows) - last
-        near = last - first
+        ordered = np.sort(scores)
+        last = ordered.searchsorted(self.high, "right")
+        self.ranks += len(scores) - last
+        near = last - ordered.searchsorted(self.low)
         near[inside] -= 1  # the row itself
         unsure = np.flatnonzero(near)
         if len(unsure):
-            # The ranges of several rows asked about overlap where copies of a photo are many: each
-            # row in any of them is scored with care once, and compared with all.
-            close = _covered(first[unsure], last[unsure], len(rows))
-            exact = _scores(block[rows[close]], self.query)
-            before, ties = _beside(
-                exact, rows[close] + start, self.scores[unsure], self.rows[unsure]
-            )
+            # Where copies of a photo are many, ranges overlap: each row in any of them is scored
+            # with care once, and compared with all.
+            doubtful = np.zeros(len(scores), np.bool_)
+            for low, high in zip(self.low[unsure], self.high[unsure], strict=True):
+                doubtful |= (scores >= low) & (scores <= high)
+            rows = np.flatnonzero(doubtful)
+            exact = _scores(block[rows], self.query)
+            before, ties = _beside(exact, rows + start, self.scores[unsure], self.rows[unsure])
             self.ties[unsure] += ties
-            # Of the close ones, those above an item's own range have been counted already.
-            self.ranks[unsure] += before - (len(close) - close.searchsorted(last[unsure]))
+            # Of these, the ones above an item's own range have been counted already.
+            above = np.sort(scores[rows]).searchsorted(self.high[unsure], "right")
+            self.ranks[unsure] += before - (len(rows) - above)
 
     def answer(self) -> Ints:
         """The ranks, in the order in which the rows were asked for."""
         out = np.empty_like(self.ranks)
-        if len(out):
-            # Cold rows in higher buckets, summed from the top. A row's own buckets are hot, so it
-            # does not matter at which end of its range the sum is taken.
-            above = np.where(self.hot, 0, self.cold)[::-1].cumsum()[::-1]
-            out[self.order] = self.ranks + above[self._bucket(self.high)]
+        out[self.order] = self.ranks
         return out
 
     def tied(self) -> Ints:
@@ -280,13 +252,6 @@ class _Asked:
         out = np.empty_like(self.ties)
         out[self.order] = self.ties
         return out
-
-
-def _covered(first: Ints, last: Ints, length: int) -> Ints:
-    """Every place from 0 to `length` inside at least one of the ranges [first, last)."""
-    # How many ranges begin less how many end, summed up: how many cover a place. No loop over them.
-    begun = np.bincount(first, minlength=length + 1) - np.bincount(last, minlength=length + 1)
-    return np.flatnonzero(begun.cumsum())
 
 
 def _beside(scores: Doubles, rows: Ints, item_scores: Doubles, items: Ints) -> tuple[Ints, Ints]:
@@ -320,11 +285,11 @@ def _zeros_last(scores: AnyFloats, rows: AnyFloats) -> None:
     scores[candidates[~rows[candidates].any(axis=1)]] = -2
 
 
-def _slack(scores: Doubles, dim: int, dtype: np.dtype[Any]) -> Doubles:
+def _slack(scores: Doubles | np.float64, dim: int, dtype: np.dtype[Any]) -> Doubles:
     """How far the fast product may be from `_dots`, for rows and queries of length one."""
     if dtype == np.float64:
         # Both sums are within dim × 2⁻⁵³ of the truth, times the lengths (at most 1 + _UNIT each).
-        return np.full(len(scores), 2.1 * (dim + 2) * 2.0**-53)
+        return np.full_like(scores, 2.1 * (dim + 2) * 2.0**-53)
     # Rounding errors follow the partial sums, which grow towards the score. On gaussian and
     # heavy-tailed rows of 32 to 2,048 numbers the largest error was half of this, on a processor
     # (OpenBLAS) and on a GPU (cuBLAS).
@@ -336,7 +301,8 @@ def _fast_product(
 ) -> Callable[[AnyFloats, slice], AnyFloats]:
     """The fast product: (n, dim) rows and a slice of the queries to (queries, n) scores."""
     if device in (None, "cpu"):
-        return lambda block, some: _on_processor(block, queries[some])
+        # Rows by queries is the faster product, queries by rows what counting needs.
+        return lambda block, some: np.ascontiguousarray((block @ queries[some].T).T)
     import torch
 
     if not torch.cuda.is_available():
@@ -358,27 +324,11 @@ def _fast_product(
     return on_device
 
 
-def _on_processor(block: AnyFloats, queries: AnyFloats) -> AnyFloats:
-    # Rows by queries is the faster product, queries by rows what counting needs: 35 ms at once,
-    # 33.5 ms turned as a whole, 32 ms turned in pieces that stay in the cache.
-    scores: AnyFloats = np.empty((len(queries), len(block)), block.dtype)
-    for start in range(0, len(block), _PIECE):
-        piece = slice(start, start + _PIECE)
-        scores[:, piece] = (block[piece] @ queries.T).T
-    return scores
-
-
 def _rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: int) -> int:
     """Rows to read at once, with `scores` scores for each, in `memory` bytes."""
     # Two blocks are held, the one in use and the next, and some scores for each row of one.
     each = (2 * rows.dim + scores) * dtype.itemsize
     return int(np.clip(memory // each, 64, max(rows.total, 64)))
-
-
-def _buckets(queries: int, memory: int) -> int:
-    # Five bytes each. Counting takes 20 ms with 64, 9.4 with 1,024, 8.7 with 4,096 and 14 with
-    # 65,536: more of them leave fewer rows hot, until most are empty and only take up the cache.
-    return int(np.clip(memory // (16 * queries), 64, 4096))
 
 
 def _threads() -> int:
@@ -391,36 +341,3 @@ def _each(pool: Executor, jobs: Sequence[Callable[[], None]]) -> None:
     # A share per thread: a future per job costs as much as counting a few hundred rows.
     count = _threads()
     list(pool.map(lambda share: [job() for job in share], (jobs[i::count] for i in range(count))))
-
-
-def nearest(
-    queries: AnyFloats,
-    database: Matrix,
-    *,
-    memory: int = MEMORY,
-    **ranking: Unpack[RankOptions],
-) -> tuple[npt.NDArray[np.float64], Ints]:
-    """Find the row with the highest score, the first of equal ones, in one pass over the rows.
-
-    Returns:
-        (nq,) scores and (nq,) numbers of rows; those of distractors follow the database's.
-
-    Arguments and errors are as for `ranks`.
-    """
-    rows, queries = _prepared(queries, database, ranking)
-    product = _fast_product(queries, ranking.get("device"))
-    scores = np.full(len(queries), -np.inf)
-    found = np.zeros(len(queries), np.int64)
-    chunk = _rows_per_chunk(rows, min(len(queries), _MOST_QUERIES), queries.dtype, memory)
-    advance = counted(ranking.get("progress"), "Ranking", rows.total)
-    for start, block in rows.read(chunk, queries.dtype, rows.total):
-        for first in range(0, len(queries), _MOST_QUERIES):
-            some = slice(first, first + _MOST_QUERIES)
-            here = product(block, some)
-            best = here.argmax(axis=1)
-            highest = here[np.arange(len(here)), best]
-            better = highest > scores[some]
-            scores[some] = np.where(better, highest, scores[some])
-            found[some] = np.where(better, start + best, found[some])
-        advance(len(block))
-    return scores, found

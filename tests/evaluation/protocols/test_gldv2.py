@@ -5,13 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.ground_truth import unit
 
 import solar
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.evaluation.protocols.gldv2 import measure_recognition
-from solar.evaluation.ranks import nearest
 from solar.models import RetrievalNet
 
 
@@ -44,17 +42,6 @@ def test_the_parts_of_photos_average_to_the_whole() -> None:
     assert np.nanmean(found["accuracy"]) == pytest.approx(
         sum(correct) / sum(bool(own) for own in right.values())
     )
-
-
-def test_the_nearest_row_is_found_in_chunks() -> None:
-    random = np.random.default_rng(1)
-    rows, queries = unit(random.normal(size=(300, 8))), unit(random.normal(size=(9, 8)))
-    rows[200] = rows[7]
-    queries[0] = rows[7]
-    scores, found = nearest(queries, rows[:250], distractors=rows[250:], memory=1)
-    np.testing.assert_array_equal(found, (queries @ rows.T).argmax(axis=1))
-    np.testing.assert_allclose(scores, (queries @ rows.T).max(axis=1))
-    assert found[0] == 7
 
 
 @pytest.fixture(scope="module")

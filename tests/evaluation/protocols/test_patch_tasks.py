@@ -114,6 +114,7 @@ def test_retrieval_is_what_a_loop_says(seed: int, average: str) -> None:
     )
     pools = (6, 8, 500, 900)
     expected = {noise: {k: [] for k in pools} for noise in "eht"}
+    most = 0
     for place, sequence in zip(drawn[:cut], home[:cut], strict=True):
         query = data.rows[0, place]
         far = [
@@ -121,6 +122,7 @@ def test_retrieval_is_what_a_loop_says(seed: int, average: str) -> None:
             for p, h in zip(drawn[cut:], home[cut:], strict=True)
             if h != sequence
         ]
+        most = max(most, len(far) + 5)
         for number, noise in enumerate("eht"):
             near = [norm(query, data.rows[5 * number + image, place]) for image in range(1, 6)]
             for k in pools:
@@ -130,8 +132,8 @@ def test_retrieval_is_what_a_loop_says(seed: int, average: str) -> None:
                 )
     found = retrieval(data, queries, distractors, average, pools)
     for noise in "eht":
-        # What 500 cannot fill, 900 cannot either.
-        assert list(found[noise]) == [6, 8, 500]
+        # What 500 cannot fill, 900 cannot either; nor 500 what 8 cannot.
+        assert list(found[noise]) == ([6, 8, 500] if most > 8 else [6, 8] if most > 6 else [6])
         for k, value in found[noise].items():
             assert value == pytest.approx(np.mean(expected[noise][k]))
 

@@ -140,7 +140,7 @@ def _first(
     database, names = described.database.rows, described.names
     rows = best(vectors, database, longest, distractors=others, names=names)
     lists = []
-    for (right, junk), listed in zip(answers, rows, strict=True):
+    for (right, junk), (listed, _) in zip(answers, rows, strict=True):
         kept = [row for row in listed.tolist() if row not in junk][:top]
         lists.append(tuple(RankedPhoto(*_photo(described, row), row in right) for row in kept))
     return lists

@@ -1,14 +1,14 @@
 """Cost of describing a photo: time, peak memory, and the size of a million descriptors.
 
-Each model is measured in its own process (`python -m solar.evaluation.paper.speed`), because the
-peak of a process never goes down again.
+Each model is measured in its own process, because the peak of a process never goes down again.
 """
 
-import json
-import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -48,15 +48,11 @@ def measure_speed(
     loaded, or does not describe photos.
     """
     how = {"size": size, "scales": scales, "device": device}
-    told = json.dumps({"model": model, "name": name or model, "runs": runs, "how": how})
-    command = [sys.executable, "-m", __name__, told]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 2:
-        raise SolarError(done.stderr.strip().splitlines()[-1])
-    if done.returncode:
-        raise SolarError(f"Measuring {model} failed: {(done.stderr.strip() or 'killed')[-300:]}")
-    found = json.loads(done.stdout)
-    return Speed(**{**found, "scales": tuple(found["scales"])})
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        try:
+            return fresh.submit(_measure_here, model, name or model, runs, how).result()
+        except BrokenProcessPool as error:
+            raise SolarError(f"Measuring {model} failed: is there enough memory?") from error
 
 
 def _measure_here(model: str, name: str, runs: int, how: dict[str, Any]) -> Speed:
@@ -125,11 +121,3 @@ def to_table(found: Sequence[Speed]) -> Table:
 def to_json(found: Sequence[Speed]) -> dict[str, Any]:
     """The same as JSON."""
     return {"published": [*map(asdict, COSTS)], "measured": [*map(asdict, found)]}
-
-
-if __name__ == "__main__":
-    try:
-        sys.stdout.write(json.dumps(asdict(_measure_here(**json.loads(sys.argv[1])))))
-    except SolarError as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(2)

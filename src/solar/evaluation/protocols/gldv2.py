@@ -30,7 +30,7 @@ from solar.evaluation.described_photos import (
 )
 from solar.evaluation.embeddings import NAMES
 from solar.evaluation.metrics import average_precision_at
-from solar.evaluation.ranks import nearest, ranks
+from solar.evaluation.ranks import best, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.settings import EvaluationSettings
 from solar.images import Photos, find_photos
@@ -138,11 +138,13 @@ def _nearest_landmarks(
     gallery, queries = train.describe(describe), test.describe(describe)
     vectors = queries[test.rows(solution.right, solution)]
     ranking = rank_options(settings, open_distractors(describe, settings))
-    scores, found = nearest(vectors, gallery, **ranking)
-    names = list(train.numbers)
     # A distractor shows no landmark: its answer is never right.
-    shown = ["" if row >= len(names) else str(landmarks[names[row]]) for row in found.tolist()]
-    return dict(zip(solution.right, zip(shown, scores.tolist(), strict=True), strict=True))
+    shown = [str(landmarks[name]) for name in train.numbers]
+    nearest = (
+        (shown[row[0]] if row[0] < len(shown) else "", float(score[0]))
+        for row, score in best(vectors, gallery, 1, **ranking)
+    )
+    return dict(zip(solution.right, nearest, strict=True))
 
 
 def _solution(what: str | Path, task: str, settings: EvaluationSettings) -> Solution:

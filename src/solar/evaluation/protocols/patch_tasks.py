@@ -195,21 +195,7 @@ def _average(hits: Ints, positives: int, average: str) -> float:
 
 
 def _nearest(left: Floats, right: Floats) -> Ints:
-    """The nearest row of the right for each of the left, the first of equally near ones.
-
-    Found in float32; wherever its rounding leaves a doubt, once more in float64.
-    """
-    norms = np.einsum("md,md->m", right, right)
-    apart = norms - 2 * (left @ right.T)
-    found: Ints = apart.argmin(1)
-    numbers = np.arange(len(left))
-    least = apart[numbers, found]
-    apart[numbers, found] = np.inf
-    longest = max(float(norms.max()), float(np.einsum("nd,nd->n", left, left).max()))
-    doubt = 4 * (left.shape[1] + 2) * float(np.finfo(np.float32).eps) * longest
-    unsure = apart.min(1) <= least + doubt
-    if unsure.any():
-        one, other = left[unsure].astype(np.float64), right.astype(np.float64)
-        exact = np.einsum("md,md->m", other, other) - 2 * (one @ other.T)
-        found[unsure] = exact.argmin(1)
-    return found
+    """The nearest row of the right for each of the left, the first of equally near ones."""
+    one, other = left.astype(np.float64), right.astype(np.float64)
+    apart = np.einsum("md,md->m", other, other) - 2 * (one @ other.T)
+    return np.asarray(apart.argmin(1))

@@ -72,13 +72,16 @@ def test_the_model_is_left_as_it_was(truth: Path, tiny: RetrievalNet) -> None:
     tiny.eval()
 
 
-def test_indexes_are_those_that_evaluate_makes(
-    truth: Path, tiny: RetrievalNet, tmp_path: Path
-) -> None:
-    sweep.sweep_p(truth, tiny, (1.0,), cache=tmp_path)
-    made = {path.name for path in tmp_path.iterdir()}
-    solar.evaluate(truth, model=tiny, cache=tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == made
+def test_what_is_described_is_kept(truth: Path, tiny: RetrievalNet, tmp_path: Path) -> None:
+    how = {"cache": tmp_path}
+    first = sweep.sweep_p(truth, tiny, EXPONENTS, **how)
+    described: list[str] = []
+    again = sweep.sweep_p(
+        truth, tiny, EXPONENTS, **how, progress=lambda step, *_: described.append(step)
+    )
+    assert "Describing" not in described
+    for p in EXPONENTS:
+        assert again.evaluations[p].to_dict() == first.evaluations[p].to_dict()
 
 
 def test_photos_out_of_range_rank_last_and_are_counted(truth: Path) -> None:

@@ -1,20 +1,19 @@
 """mAP against the exponent p of GeM pooling (the paper's figure 5), in one pass over the photos."""
 
 import copy
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from solar.describe.fast_net import FusedNet
 from solar.describe.network import network_of
-from solar.describe.pipeline import Described, DescribingJob
-from solar.describe.progress import Progress
+from solar.describe.pipeline import DescribingJob
 from solar.describe.settings import Settings
 from solar.errors import SolarError
 from solar.evaluation.collection import DescribedSet, open_collection
@@ -25,12 +24,11 @@ from solar.evaluation.table_text import Table, number
 from solar.images import Box, Photos
 from solar.index.describing import Describing
 from solar.index.index import Index
-from solar.index.ingest import plan
-from solar.models import RetrievalNet, fingerprint, retrieval_model
+from solar.index.ingest import apply, plan
+from solar.models import RetrievalNet, retrieval_model
 from solar.nn import GeM
 from solar.storage.folder_engine import begin, finished, open_index
 from solar.storage.rows import as_rows
-from solar.storage.segments import rows_for
 
 EXPONENTS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0)
 """From the average to nearly the maximum, closest where networks end up."""
@@ -73,8 +71,7 @@ def sweep_p(
         model: A network that pools with GeM.
         exponents: Positive; the learnt one is added.
         name: What to call the model; what it was loaded from, if not given.
-        settings: How to do it, without features; distractors are photos. A cache holds an index per
-            exponent.
+        settings: How to do it, without features; distractors are photos.
         options: Fields of `EvaluationSettings`, which override `settings`.
 
     Raises:
@@ -89,9 +86,9 @@ def sweep_p(
     powers = sorted({float(p) for p in exponents} | ({learnt} if learnt is not None else set()))
     found, out_of_range = {}, {}
     with given.caching() as how:
-        each = [ModelDescriber(with_exponent(net, p), how) for p in powers]
+        nets = [with_exponent(net, p) for p in powers]
         for which, p in enumerate(powers):
-            described = open_collection(what, _Together(each, which), how)
+            described = open_collection(what, _Together(nets, which, how), how)
             found[p] = described.measure(how)
             if lost := _out_of_range(described):
                 out_of_range[p] = lost
@@ -108,72 +105,30 @@ def _out_of_range(described: DescribedSet) -> int:
 
 @dataclass(frozen=True)
 class _Together:
-    """Describes with all exponents at once when asked with the first."""
+    """Describes by all networks at once, into one index, and gives what one of them has found."""
 
-    each: Sequence[ModelDescriber]
+    nets: Sequence[RetrievalNet]  # they share the backbone of the first
     which: int
+    settings: EvaluationSettings
 
     def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> DescribedPhotos:
-        if self.which == 0:
-            settings = self.each[0].settings
-            describe_together(
-                photos,
-                [one.place(photos, boxes) for one in self.each],
-                [one.model for one in self.each],
-                boxes=boxes,
-                progress=settings.progress,
-                **settings.describing,
-            )
-        with Index.open(self.each[self.which].place(photos, boxes)) as index:
-            return from_index(index, photos)
-
-
-def describe_together(
-    photos: Photos,
-    places: Sequence[Path],
-    nets: Sequence[RetrievalNet],
-    *,
-    boxes: Mapping[str, Box] | None = None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> None:
-    """Make for each network the index that `solar.build` would, in one pass over the photos.
-
-    The networks share the backbone of the first, on its device. Indexes that are there are
-    continued or kept. An embedding that is not finite, which `solar.build` skips, is stored as
-    zeros. Options are fields of `solar.describe.Settings`.
-    """
-    first = network_of(nets[0])
-    settings = Settings.of(first, **{**options, "backend": "torch"})
-    together = SharedBackbone(nets, scales=settings.scales, dtype=settings.dtype)
-    how = Describing(first, DescribingJob(photos, settings, dict(boxes or {})), together)
-    with ExitStack() as closing:
-        indexes = []
-        for place, net in zip(places, nets, strict=True):
-            spec = replace(how.spec, dim=net.dim, fingerprint=fingerprint(net))
-            opened = open_index if finished(place) else None
-            engine = opened(place) if opened else begin(place, spec, photos.roots)
-            indexes.append(closing.enter_context(Index(engine, net)))
-        plans = [plan(index, photos, index.engine.stamps()) for index in indexes]
-        missing = [{*one.new, *one.changed} for one in plans]
-        lacking = set[str]().union(*missing)
-        wanted = photos.select(n for n, name in enumerate(photos.names) if name in lacking)
-        for found in how.run(wanted, rows_for(len(photos), nets[0].dim), progress=progress):
-            wide = np.reshape(found.vectors, (len(found.names), len(nets), -1))
-            for number, index in enumerate(indexes):
-                lacks = missing[number]
-                rows = [row for row, name in enumerate(found.names) if name in lacks]
-                own = Described(
-                    [found.names[row] for row in rows],
-                    wide[rows, number],
-                    [found.sizes[row] for row in rows],
-                    [found.facts[row] for row in rows],
-                    {name: why for name, why in found.failures.items() if name in lacks},
-                )
-                if own.names or own.failures:
-                    index.commit(photos, own, {})
-        for index in indexes:
-            index.engine.finish()
+        net, progress = network_of(self.nets[0]), self.settings.progress
+        settings = Settings.of(net, **self.settings.describing, backend="torch")
+        together = SharedBackbone(self.nets, scales=settings.scales, dtype=settings.dtype)
+        how = Describing(net, DescribingJob(photos, settings, dict(boxes)), together)
+        powers = json.dumps([_gem(each).p.tolist() for each in self.nets])
+        alone = ModelDescriber(self.nets[0], self.settings).place(photos, boxes)
+        place = alone.with_suffix(f".{hashlib.sha256(powers.encode()).hexdigest()[:8]}.solar")
+        spec = replace(how.spec, dim=len(self.nets) * net.facts.dim)
+        engine = open_index(place) if finished(place) else begin(place, spec, photos.roots)
+        with Index(engine, self.nets[0]) as index:
+            changes = plan(index, photos, engine.stamps())
+            apply(index, photos, changes, complete=True, how=how, progress=progress)
+            if engine.unfinished:
+                engine.finish()
+            found = from_index(index, photos)
+        first = self.which * net.facts.dim
+        return replace(found, rows=as_rows(found.rows).columns(first, first + net.facts.dim))
 
 
 def with_exponent(net: RetrievalNet, p: float) -> RetrievalNet:

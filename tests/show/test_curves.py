@@ -33,8 +33,6 @@ def test_a_panel_a_set_and_protocol_a_curve_a_model() -> None:
     for line in curves:
         np.testing.assert_allclose(line.get_xdata(), [1, 3, 10])
         np.testing.assert_allclose(line.get_ydata(), [100, 100 / 3, 10])
-    dotted = [line for line in figure.axes[0].lines if line not in curves]
-    assert [list(line.get_xdata()) for line in dotted] == [[2.9, 2.9]]
     [legend] = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["GeM (p = 2.9)", "SOLAR"]
 
@@ -82,22 +80,10 @@ def test_each_kind_of_figure_has_a_panel_and_gaps_are_left_out() -> None:
     assert [axis.get_title(loc="left") for axis in figure.axes] == [
         "loss",
         "validation, percent",
+        "learning rate",
     ]
     (curve,) = figure.axes[0].lines
     assert list(curve.get_xdata()) == [1, 3]
-
-
-def test_a_rate_that_changes_has_a_panel_and_one_that_does_not_a_line_of_text() -> None:
-    constant = plot_learning(LINES)
-    assert constant.axes[-1].get_xlabel() == "step\nlearning rate 1e-06 throughout"
-    changing = plot_learning([*LINES, {"step": 4, "lr": 5e-7}])
-    assert changing.axes[-1].get_title(loc="left") == "learning rate"
-    assert changing.axes[-1].get_xlabel() == "step"
-
-
-def test_a_run_in_which_nothing_changes_is_plotted_all_the_same() -> None:
-    still = [{"step": step, "loss": 0.5, "lr": 1e-6} for step in (1, 2)]
-    assert len(plot_learning(still).axes) == 2
 
 
 def test_a_run_gets_its_picture(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
@@ -117,15 +117,15 @@ def _counted(
         # The scores of the rows asked about must be known before anything can be counted against
         # them. They all lie in the database, so the million distractors are read only once.
         for start, block in rows.read(chunk, dtype, last + 1):
-            _each(counters, [partial(one.score, start, block) for one in asked])
+            list(counters.map(partial(_Asked.score, start=start, block=block), asked))
         for one in asked:
             one.settle()
         advance = counted(ranking.get("progress"), "Ranking", rows.total)
         for start, block in rows.read(chunk, dtype, rows.total):
             for first in range(0, len(asked), _MOST_QUERIES):
                 some = slice(first, first + _MOST_QUERIES)
-                pairs = zip(asked[some], product(block, some), strict=True)
-                _each(counters, [partial(one.count, start, block, own) for one, own in pairs])
+                count = partial(_Asked.count, start=start, block=block)
+                list(counters.map(count, asked[some], product(block, some)))
             advance(len(block))
     return asked
 
@@ -210,7 +210,7 @@ class _Asked:
     def _inside(self, start: int, block: AnyFloats) -> slice:
         return slice(*self.rows.searchsorted((start, start + len(block))).tolist())
 
-    def count(self, start: int, block: AnyFloats, scores: AnyFloats) -> None:
+    def count(self, scores: AnyFloats, start: int, block: AnyFloats) -> None:
         """Count the rows of a block, numbered from `start`, that come before each row asked about.
 
         The scores are by the fast product, and changed here.
@@ -334,10 +334,3 @@ def _rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: 
 def _threads() -> int:
     available = getattr(os, "sched_getaffinity", None)
     return min(8, len(available(0)) if available else os.cpu_count() or 1)
-
-
-def _each(pool: Executor, jobs: Sequence[Callable[[], None]]) -> None:
-    """Do every job, on all cores: numpy lets go of the interpreter in the longer steps."""
-    # A share per thread: a future per job costs as much as counting a few hundred rows.
-    count = _threads()
-    list(pool.map(lambda share: [job() for job in share], (jobs[i::count] for i in range(count))))

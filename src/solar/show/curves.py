@@ -22,7 +22,7 @@ _MARKERS = ("o", "s", "^", "D")
 _TICKS = (1, 2, 3, 5, 10, 20, 50, 100)
 _SHOWN = ("medium", "hard")
 
-# The panels; those without values, or with constant ones, are left out.
+# The panels; those without values are left out.
 _PANELS = (
     ("loss", ("loss", "first_order", "second_order", "first", "second")),
     ("validation, percent", ("mAP", "recall@1", "matching", "FPR95")),
@@ -93,15 +93,11 @@ def _protocols(many: Sequence[Sweep]) -> list[str]:
 
 
 def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
-    for place, (one, colour, marker) in enumerate(zip(many, _COLOURS, _MARKERS, strict=False)):
+    for one, colour, marker in zip(many, _COLOURS, _MARKERS, strict=False):
         powers = list(one.evaluations)
         values = [100 * found.mean("AP", protocol) for found in one.evaluations.values()]
         label = one.model if one.learnt is None else f"{one.model} (p = {one.learnt:.3g})"
         axis.plot(powers, values, color=colour, marker=marker, ms=4, linewidth=1.6, label=label)
-        if one.learnt is not None:
-            # Lines in the same place take turns.
-            dots = (2.0 * place, (2.0, max(2.0, 2.0 * len(many) - 2.0)))
-            axis.axvline(one.learnt, color=colour, linestyle=dots, linewidth=1.4)
         if one.learnt in powers:
             own = values[powers.index(one.learnt)]
             axis.plot([one.learnt], [own], color=colour, marker="*", markersize=13, zorder=3)
@@ -123,15 +119,9 @@ def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
         for name in names
     }
     known = [(title, [name for name in names if curves[name]]) for title, names in _PANELS]
-    known = [(title, names) for title, names in known if names]
-    if not known:
+    panels = [(title, names) for title, names in known if names]
+    if not panels:
         raise SolarError("The run has no figures to plot yet.")
-    flat = {
-        name
-        for name, points in curves.items()
-        if len(points) > 1 and len({value for _, value in points}) == 1
-    }
-    panels = [(title, names) for title, names in known if not flat.issuperset(names)] or known
     figure = figure_class()(figsize=(7, 2.2 * len(panels) + 0.4), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
     for axis, (title, names) in zip(axes, panels, strict=True):
@@ -143,9 +133,7 @@ def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
         axis.grid(axis="y", color="#dddddd", linewidth=0.8)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize=8)
-    hidden = [(title, names) for title, names in known if (title, names) not in panels]
-    constants = [f"{title} {curves[names[0]][0][1]:g} throughout" for title, names in hidden]
-    axes[-1].set_xlabel("\n".join(["step", *constants]))
+    axes[-1].set_xlabel("step")
     return figure
 
 

@@ -6,30 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-# Björn Ottosson's Oklab, in which equal steps of lightness look equal: to cone responses, and on
-# to linear sRGB.
-_OKLAB_TO_CONES = np.array([
-    [1, 0.3963377774, 0.2158037573],
-    [1, -0.1055613458, -0.0638541728],
-    [1, -0.0894841775, -1.2914855480],
-])  # fmt: skip
-_CONES_TO_RGB = np.array([
-    [4.0767416621, -3.3077115913, 0.2309699292],
-    [-1.2684380046, 2.6097574011, -0.3413193965],
-    [-0.0041960863, -0.7034186147, 1.7076147010],
-])  # fmt: skip
+# Near black, violet, red, orange, pale yellow, with equal steps of lightness (in Oklab), for every
+# 17th level. The page in the browser has the same.
+_EMBER = (
+    (5, 3, 24), (22, 4, 47), (46, 3, 68), (74, 0, 84), (106, 0, 93),
+    (137, 0, 93), (163, 0, 89), (187, 31, 83), (210, 56, 75), (231, 80, 64),
+    (246, 109, 58), (255, 138, 52), (255, 168, 55), (255, 199, 82), (255, 228, 133),
+    (254, 254, 183),
+)  # fmt: skip
 
 
 def _ember() -> NDArray[np.uint8]:
-    """Near black, violet, red, orange, pale yellow, with equal steps of lightness."""
-    level = np.linspace(0, 1, 256)
-    lightness = 0.12 + 0.86 * level
-    hue = np.radians(np.interp(level, [0, 0.35, 0.7, 1], [285, 350, 405, 468]))
-    chroma = np.interp(level, [0, 0.3, 0.6, 0.85, 1], [0.05, 0.19, 0.19, 0.155, 0.09])
-    lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=1)
-    linear = ((lab @ _OKLAB_TO_CONES.T) ** 3 @ _CONES_TO_RGB.T).clip(0, 1)
-    encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return _bytes(encoded)
+    levels = np.arange(256)
+    return _bytes(
+        np.stack([np.interp(levels, levels[::17], c) for c in np.transpose(_EMBER)], 1) / 255
+    )
 
 
 def _jet() -> NDArray[np.uint8]:

@@ -23,13 +23,6 @@ def test_shrinking_keeps_the_mean(patches: np.ndarray) -> None:
     np.testing.assert_allclose(shrunk(patches, 32).mean((1, 2)), patches.mean((1, 2)), rtol=1e-5)
 
 
-def test_shrinking_is_the_area_resize_of_opencv(patches: np.ndarray) -> None:
-    import cv2
-
-    expected = cv2.resize(patches[0].astype(np.float32), (32, 32), interpolation=cv2.INTER_AREA)
-    np.testing.assert_allclose(shrunk(patches, 32)[0], expected, atol=1e-2)
-
-
 def test_shrinking_bilinearly_weighs_the_four_nearest_pixels(patches: np.ndarray) -> None:
     places = (np.arange(32) + 0.5) * 65 / 32 - 0.5
     low = np.floor(places).astype(int)

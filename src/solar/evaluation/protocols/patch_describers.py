@@ -1,7 +1,7 @@
 """Ways to describe square grey patches: a patch network, SIFT or RootSIFT."""
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -60,22 +60,14 @@ def shrunk(patches: Pixels, side: int, how: Shrink = "area") -> npt.NDArray[np.f
     """Shrink (n, s, s) to (n, side, side) float32; a SolarError if s is smaller."""
     if patches.shape[1] < side:
         raise SolarError(f"Patches of {patches.shape[1]} pixels are too small: {side} are needed.")
-    if how == "bilinear":
-        resize = opencv().resize  # bilinear by default
-        small = [resize(patch, (side, side)) for patch in patches]
-        return np.array(small, np.float32).reshape(-1, side, side)
-    weights = _area_weights(patches.shape[1], side)
-    return np.asarray(weights @ patches.astype(np.float32) @ weights.T)
-
-
-@cache
-def _area_weights(old: int, new: int) -> npt.NDArray[np.float32]:
-    """(new, old): how much of each old pixel belongs to each new one; rows add up to one."""
-    edges = np.arange(new + 1) * (old / new)
-    pixels = np.arange(old)
-    upper = np.minimum(edges[1:, None], pixels + 1)
-    lower = np.maximum(edges[:-1, None], pixels)
-    return np.asarray(np.maximum(upper - lower, 0) * (new / old), np.float32)
+    cv2 = opencv()
+    small = [
+        cv2.resize(patch, (side, side))  # bilinear by default
+        if how == "bilinear"
+        else cv2.resize(patch.astype(np.float32), (side, side), interpolation=cv2.INTER_AREA)
+        for patch in patches
+    ]
+    return np.array(small, np.float32).reshape(-1, side, side)
 
 
 def describe_sift(patches: Pixels, *, root: bool = False) -> Floats:

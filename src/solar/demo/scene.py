@@ -14,7 +14,7 @@ LIGHTS: dict[str, Light] = {
     "morning": Light((116, 168, 218), (252, 228, 196), (1.16, 1.06, 0.92), shadow=0.45, lit=0.03),
     "overcast": Light((150, 160, 172), (212, 216, 220), (0.9, 0.93, 0.96), shadow=0.12, lit=0.12),
     "dusk": Light((76, 78, 140), (252, 166, 108), (0.98, 0.74, 0.68), shadow=0.3, lit=0.4),
-    "night": Light((16, 24, 58), (62, 72, 118), (0.58, 0.56, 0.68), shadow=0.2, lit=0.55),
+    "night": Light((16, 24, 58), (62, 72, 118), (0.66, 0.63, 0.7), shadow=0.2, lit=0.7),
 }
 _GROUNDS: tuple[Colour, ...] = ((122, 150, 84), (168, 160, 148), (196, 182, 150), (112, 112, 116))
 # What stands around buildings, as wide as it is high: its height in metres, and its parts.
@@ -47,6 +47,7 @@ class Scene:
     """What changes from one photo of a landmark to the next."""
 
     def __init__(self, dice: Dice):
+        near = dice.between(0, 1) < 0.2
         self.hour = dice.pick(("day", "day", "day", "morning", "overcast", "dusk", "night"))
         self.light = LIGHTS[self.hour]
         # Degrees; positive when the camera stands to the right of the building.
@@ -54,7 +55,7 @@ class Scene:
         self.eye = dice.between(*dice.pick(((1.5, 3), (1.5, 3), (1.5, 3), (4, 14))))
         self.roll = dice.between(-5, 5)
         # How much of the picture the building fills.
-        self.zoom = dice.between(*dice.pick(((0.7, 1.08),) * 4 + ((1.15, 1.6),)))
+        self.zoom = dice.between(1.15, 1.6) if near else dice.between(0.7, 1.08)
         # What the camera points at, from the middle, in building sizes.
         self.aim = dice.between(-0.25, 0.25), dice.between(-0.06, 0.08)
         self.lens = dice.between(0.75, 1.3)  # focal length, in longer sides of the picture
@@ -161,7 +162,7 @@ def _stand(
 def _shade(s: Scene) -> Image.Image:
     """How much light each part of the front gets: a slope, a cast shadow, floodlights at night."""
     y, x = np.mgrid[0:1:32j, 0:1:32j].astype(np.float32)
-    shade = 0.6 + 0.4 * y if s.hour == "night" else 0.92 + 0.08 * s.sun * (2 * x - 1) - 0.04 * y
+    shade = 0.75 + 0.25 * y if s.hour == "night" else 0.92 + 0.08 * s.sun * (2 * x - 1) - 0.04 * y
     if s.cast >= 0:
         edge = s.cast + math.copysign(0.5, s.sun) * (y - 0.5)
         inside = x < edge if s.sun > 0 else x > 1 - edge

@@ -59,7 +59,6 @@ PLUGGED_IN = {("solar.index.index", "solar.asmk.index")}
 # Write to a terminal although they are no commands.
 WRITERS = {
     "solar.training.progress": "warns, above the bar of a training run",
-    "solar.evaluation.paper.speed": "is also its own process, answering on standard output",
 }
 
 

@@ -257,7 +257,7 @@ def draw_star(
         if x + wide(letter, text) > picture.width:
             x = at[0] - radius - wide(letter, text)
         y = min(max(at[1] - 0.7 * text, 0), picture.height - 1.3 * text)
-        _write_on_photo(picture, (round(x), round(y)), letter, text)
+        write(picture, (round(x), round(y)), letter, text, PAPER, edge=1)
 
 
 def _block(layers: Sequence[AttentionMaps], opacity: float, colours: str, cell: int) -> Image.Image:
@@ -288,12 +288,6 @@ def _block(layers: Sequence[AttentionMaps], opacity: float, colours: str, cell: 
 def _star(middle: float, radius: float, sharp: float) -> list[tuple[float, float]]:
     corners = [(radius * (sharp if i % 2 else 1.0), pi * i / 5) for i in range(10)]
     return [(middle + reach * sin(angle), middle - reach * cos(angle)) for reach, angle in corners]
-
-
-def _write_on_photo(picture: Image.Image, at: tuple[int, int], text: str, size: int) -> None:
-    for dx, dy in ((-1, 0), (1, 0), (0, -1), (0, 1)):
-        write(picture, (at[0] + dx, at[1] + dy), text, size, INK)
-    write(picture, at, text, size, PAPER)
 
 
 def _scaled(at: Location, old: tuple[int, int], new: tuple[int, int]) -> Location:

@@ -40,7 +40,7 @@ _NEIGHBOURS = 5
 _ROWS = 4096
 
 _MOST = 40  # cells per side of the picture at most
-_EACH = 4  # photos per cell that may look for a free one nearby, if there are few
+_EACH = 4  # photos for each cell that may look for a free one nearby, if there are few
 _REACH = 2.0  # how many cells they may be moved
 _EMPTY = (226, 226, 230)
 
@@ -138,11 +138,12 @@ def grid_places(points: Vectors, columns: int) -> dict[int, tuple[int, int]]:
     scaled = np.asarray(points, np.float64) * columns
     cells = np.minimum(scaled.astype(int), columns - 1)
     away = np.abs(scaled - cells - 0.5).max(axis=1)
-    rank = _rank_within(cells[:, 1] * columns + cells[:, 0], away)
     plenty = 2 * len(points) <= columns**2
-    wanted = np.lexsort((away, rank))
-    if not plenty:
-        wanted = wanted[rank[wanted] < _EACH]
+    order = np.argsort(away, kind="stable")
+    # First the middlemost photo of each cell.
+    _, first = np.unique((cells[:, 1] * columns + cells[:, 0])[order], return_index=True)
+    others = np.delete(order, first)[: None if plenty else _EACH * columns**2]
+    wanted = np.concatenate([order[first], others])
     free = np.stack(np.divmod(np.arange(columns**2), columns), axis=1)
     places: dict[int, tuple[int, int]] = {}
     for number in wanted.tolist():
@@ -154,17 +155,6 @@ def grid_places(points: Vectors, columns: int) -> dict[int, tuple[int, int]]:
             places[number] = (int(free[best, 0]), int(free[best, 1]))
             free = np.delete(free, best, axis=0)
     return places
-
-
-def _rank_within(
-    groups: npt.NDArray[np.int64], values: npt.NDArray[np.float64]
-) -> npt.NDArray[np.int64]:
-    order = np.lexsort((values, groups))
-    ordered = groups[order]
-    first = np.searchsorted(ordered, ordered)
-    rank = np.empty(len(groups), np.int64)
-    rank[order] = np.arange(len(groups)) - first
-    return rank
 
 
 def _thumbnail(source: Source | None, side: int) -> Image.Image:

@@ -81,10 +81,16 @@ def short(text: str, room: int, size: int) -> str:
 
 
 def write(
-    picture: Image.Image, at: tuple[int, int], text: str, size: int, colour: Colour = INK
+    picture: Image.Image,
+    at: tuple[int, int],
+    text: str,
+    size: int,
+    colour: Colour = INK,
+    edge: int = 0,
 ) -> None:
-    """Write a text into a picture, its upper left corner at `at`."""
-    ImageDraw.Draw(picture).text(at, text, colour, _font(size))
+    """Write a text into a picture, its upper left corner at `at`, with a dark edge so wide."""
+    draw = ImageDraw.Draw(picture)
+    draw.text(at, text, colour, _font(size), stroke_width=edge, stroke_fill=INK)
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:

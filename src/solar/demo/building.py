@@ -274,9 +274,11 @@ def _entrance(sheet: Sheet, b: Building) -> None:
 def _weather(sheet: Sheet, shade: Image.Image, grain: int) -> Image.Image:
     """Stain the sheet with the building's own dirt and multiply it by `shade`."""
     flat = sheet.picture()
-    spots = np.random.default_rng(grain).random((18, 24), dtype=np.float32)
-    dirt = Image.fromarray((255 - 40 * spots).astype(np.uint8))
-    dark = ImageChops.multiply(dirt.resize(flat.size), shade.resize(flat.size))
+    dark = shade.resize(flat.size)
+    for rows, depth in ((18, 40), (90, 30)):
+        spots = np.random.default_rng((grain, rows)).random((rows, rows), dtype=np.float32)
+        dirt = Image.fromarray((255 - depth * spots**3).astype(np.uint8))
+        dark = ImageChops.multiply(dark, dirt.resize(flat.size))
     solid = Image.new("L", flat.size, 255)
     return ImageChops.multiply(flat, Image.merge("RGBA", (dark, dark, dark, solid)))
 

@@ -218,7 +218,7 @@ def render(b: Building, s: Scene, size: tuple[int, int]) -> Image.Image:
     photo = _sky_and_ground(b, s, cam, size, dice)
     _buildings(photo, b, s, cam, dice)
     # Passers-by, far ones first: 0.1 to 0.6 of the way from the front to the camera.
-    for near in sorted(dice.between(0.1, 0.6) for _ in range(dice.pick(range(7)))):
+    for near in sorted(dice.between(0.1, 0.6) for _ in range(dice.pick(range(5)))):
         kind = dice.pick((*_THINGS, "person", "person", "car"))
         near = min(near, 0.3) if kind in _GREEN else near
         x = b.half * 1.3 * dice.between(-1, 1) * (1 - near) + cam.place[0] * near

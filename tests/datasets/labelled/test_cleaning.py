@@ -108,7 +108,7 @@ def test_a_reflection_does_not_agree() -> None:
 
 
 def test_a_date_stamped_on_both_photos_does_not_count() -> None:
-    photos = [toy.landmark(number, 0) for number in (0, 1)]
+    photos = [toy.landmark(number, 0) for number in (2, 3)]
     for photo in photos:
         stamp = Image.new("RGB", (150, 18), "black")
         ImageDraw.Draw(stamp).text((2, 2), "2024-08-17 14:35:09 No. 4711", fill="orange")

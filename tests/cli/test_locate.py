@@ -20,7 +20,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "photos").mkdir()
     facts = {"taken": "2019-07-14T18:30:00", "position": PLACE, "camera": "Canon EOS 5D"}
     known: list[Photo] = []
-    for name, landmark, view in (("a", 0, 0), ("b", 0, 1), ("c", 7, 0)):
+    for name, landmark, view in (("a", 10, 0), ("b", 10, 1), ("c", 7, 0)):
         toy.landmark(landmark, view, size=(320, 240)).save(home / "photos" / f"{name}.jpg")
         known.append(Photo(f"{name}.jpg", 320, 240, **facts if name == "b" else {}))
     rows, roots = unit_rows(0, 3, 8), Roots.at(home / "photos")

@@ -69,7 +69,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for landmark, place in ((0, HERE), (6, ELSEWHERE), (7, None)):
         for view in (0, 1):
             name = f"{landmark}-{view}.jpg"
-            toy.landmark(landmark, view, size=(320, 240)).save(home / "photos" / name)
+            drawn = toy.landmark(landmark or 10, view, size=(320, 240))
+            drawn.save(home / "photos" / name)
             photos.append(Photo(name, 320, 240, position=place))
     vectors = unit_rows(0, len(photos), 8)
     Index.create(home / "i.solar", vectors, photos, roots=Roots.at(home / "photos")).close()

@@ -128,6 +128,15 @@ class TestResume:
         fetch([url], destination, DIGEST)
         assert server.ranges() == [None, f"bytes={HALF}-"]
 
+    def test_a_mirror_that_only_dribbles_is_left_for_the_next(
+        self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(download, "_WINDOW", 1.0)
+        slow = server.add("slow.bin", CONTENT, dribbles=0.05)
+        fetch([slow, server.add("net.bin", CONTENT)], destination, DIGEST)
+        assert server.requests[-1][0] == "/net.bin"
+        assert destination.read_bytes() == CONTENT
+
     def test_part_of_an_earlier_run_is_used(self, server: FileServer, destination: Path) -> None:
         leave_part(destination, CONTENT[:100])
         fetch([server.add("net.bin", CONTENT)], destination, DIGEST)

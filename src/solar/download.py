@@ -38,6 +38,7 @@ _ATTEMPTS = 4  # per mirror, counted anew after an attempt that brought a megaby
 _PAUSE = 0.5  # seconds before the second attempt, doubled for each one after it
 _PIECE = 1 << 20
 _TIMEOUT = 30.0  # seconds without a connection, or without a byte
+_WINDOW, _LEAST = 10.0, 1024  # a mirror is left that brings fewer bytes per second for so long
 _GZIP = b"\x1f\x8b"
 _PASSING = {408, 425, 429, 500, 502, 503, 504}  # answers worth asking again for
 
@@ -329,8 +330,13 @@ def _copy(
     response: HTTPResponse, part: IO[bytes], done: int, total: int | None, report: Report
 ) -> None:
     """Write the body to the part file; `total` is the size of the whole file."""
+    since, before = time.monotonic(), done
     while total is None or done < total:
         report(done, total)
+        if (now := time.monotonic()) >= since + _WINDOW:
+            if done - before < _LEAST * _WINDOW:
+                raise MirrorError(f"it sent only {done - before:,} bytes in {now - since:.0f} s")
+            since, before = now, done
         try:
             # read1 hands over what is there, so that a later drop loses nothing.
             piece = response.read1(_PIECE if total is None else min(_PIECE, total - done))

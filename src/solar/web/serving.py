@@ -1,5 +1,6 @@
 """Runs the web app until it is stopped."""
 
+import os
 import re
 import signal
 import socket
@@ -8,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread, get_native_id
 from typing import Any
 
 from solar.albums.report import GroupReport
@@ -19,6 +21,7 @@ from solar.index.build import fill
 from solar.index.index import engine_module, is_folder, report_place
 from solar.index.report_file import Report
 from solar.near_duplicates.report import DuplicateReport
+from solar.ranking.verify import find_features
 from solar.storage.folder_engine import finished
 from solar.storage.protocol import NoIndexError
 from solar.web.guard.access import networks
@@ -32,6 +35,9 @@ Say = Callable[[str], None]
 _SUB_PATH = re.compile(r"(?!/(?:api|static|indexes)(?:/|$))(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 # Open connections, and the backlog: together fewer than the files of a process.
 _CONNECTIONS, _BACKLOG = 512, 128
+
+AHEAD = 5000
+"""Photos of which keypoints are found before a search asks for them: up to 0.7 GB."""
 
 
 def serve(
@@ -109,8 +115,34 @@ def serve(
             # uvicorn stops at either signal and raises it again, which is no failure.
             before = signal.signal(signal.SIGTERM, signal.default_int_handler)
             opened.callback(signal.signal, signal.SIGTERM, before)
+            opened.callback(keypoints_ahead([index for index, _ in served]))
             with suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run([listening])
+
+
+def keypoints_ahead(indexes: Sequence[PhotoIndex]) -> Callable[[], None]:
+    """Find keypoints for first searches while nothing else is done; returns what stops it."""
+    stopped = Event()
+
+    def work() -> None:
+        with suppress(OSError, AttributeError):  # Linux alone gives threads priorities
+            os.setpriority(os.PRIO_PROCESS, get_native_id(), 19)
+        for index in indexes:
+            with suppress(SolarError, OSError):
+                if not index.has_vectors or len(index) > AHEAD:
+                    continue
+                for _ in find_features(index.engine, threads=1):
+                    if stopped.is_set():
+                        return
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        stopped.set()
+        thread.join()
+
+    return stop
 
 
 def refuse_single(**given: Any) -> None:

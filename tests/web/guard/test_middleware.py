@@ -3,7 +3,10 @@
 import asyncio
 import errno
 import json
+import time
 from collections.abc import Awaitable, Callable
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,6 +65,44 @@ def test_a_long_body_is_read_only_to_the_limit(monkeypatch: pytest.MonkeyPatch) 
 
     assert visit(endless, transfer_encoding="chunked")[0] == 413
     assert sum(read) <= 2 * _JSON_BYTES + 2**20  # some is discarded, to let the sender finish
+
+
+def test_a_body_that_only_dribbles_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solar.web.guard.middleware._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("solar.web.guard.middleware._DISCARDED_SECONDS", 0.05)
+
+    async def dribbling() -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    status, said = visit(dribbling, content_length="60000")
+    assert status == 408
+    assert "slow" in said["error"]
+
+
+def test_a_body_that_comes_in_many_pieces_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    # For the guard, a second passes between any two looks at the clock.
+    clock = SimpleNamespace(monotonic=count().__next__, perf_counter=time.perf_counter)
+    monkeypatch.setattr("solar.web.guard.middleware.time", clock)
+    pieces = [True] * 59 + [False]
+
+    async def steady() -> dict[str, Any]:
+        return {"type": "http.request", "body": bytes(1024), "more_body": pieces.pop(0)}
+
+    assert visit(steady, content_length=str(60 * 1024))[0] == 200
+
+
+@pytest.mark.parametrize("length", ["0", "60000"])
+def test_an_answer_before_the_end_of_the_body_closes_the_connection(length: str) -> None:
+    async def silence() -> dict[str, Any]:
+        raise AssertionError("the body is not asked for")
+
+    async def app(scope: Any, receive: Receive, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 400, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    start, _ = answers(app, silence, content_length=length)
+    assert dict(start["headers"]).get(b"connection") == (None if length == "0" else b"close")
 
 
 def test_a_long_body_that_says_so_is_not_handed_on() -> None:

@@ -1,7 +1,7 @@
 """The ASGI layer around the app.
 
-It refuses requests before their bodies are read, cuts off bodies that are too long, adds security
-headers, and counts. Connections, slow clients and unread bodies are left to uvicorn and a proxy.
+It refuses requests before their bodies are read, cuts off bodies that are too long or too slow,
+adds security headers, and counts. Connections are left to uvicorn and a proxy.
 """
 
 import asyncio
@@ -45,6 +45,8 @@ _JSON_BYTES = 64 * 1024
 _FRAME = 64 * 1024  # what a multipart body holds besides its photos
 _ADD_TIMES = 16  # photos of full size in one request to add some
 
+# A body is waited for this long in all, and longer by a second for each kilobyte that has come.
+_PATIENCE_SECONDS, _BYTES_PER_SECOND = 20.0, 1024
 _DISCARDED_BYTES, _DISCARDED_SECONDS = 2**26, 10.0
 
 # Requests that need --writable.
@@ -76,16 +78,27 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have it answered."""
-        started, status, taken, more = time.perf_counter(), 0, 0, True
+        started, status, taken, patience = time.perf_counter(), 0, 0, _PATIENCE_SECONDS
         headers = Headers(scope=scope)
+        more = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         # Without the path that the app is mounted at.
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         longest = self._longest.get(path, _JSON_BYTES)
 
         async def limited() -> Message:
-            nonlocal taken, more
-            message = await receive()
-            taken, more = taken + len(message.get("body", b"")), message.get("more_body", False)
+            nonlocal taken, more, patience
+            if not more:  # what comes now is that the visitor leaves
+                return await receive()
+            began = time.monotonic()
+            try:
+                async with asyncio.timeout(patience):
+                    message = await receive()
+            except TimeoutError:
+                told = "The upload is too slow: try a better connection."
+                raise WebError(408, told) from None
+            size, more = len(message.get("body", b"")), message.get("more_body", False)
+            left = patience - (time.monotonic() - began) + size / _BYTES_PER_SECOND
+            taken, patience = taken + size, min(left, _PATIENCE_SECONDS)
             _check_length(taken, longest)
             return message
 
@@ -95,6 +108,8 @@ class Guard:
                 status, given = message["status"], MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     given.setdefault(name, value)
+                if more:  # else the rest of the body could be fed for ever
+                    given["Connection"] = "close"
             await send(message)
 
         try:

@@ -1,12 +1,12 @@
-"""What `solar adapt` gains with the labels of landmarks/train, and where it refuses.
+"""What `solar adapt` gains with the labels of a city's buildings, and where it refuses.
 
-    python benchmarks/adapt.py --data DIR --model solar-r18 --cache DIR
+    python benchmarks/adapt.py --data DIR --cache DIR
 
-DIR (or SOLAR_DATA) holds landmarks/train-{0,1,2}.tar, landmarks/val-0.tar, buildings/val-0.tar and
-landmarks/distractors-0.tar. Photos are described at most 384 pixels wide or high; their indexes are
-kept in `--cache`. A layer is trained on landmarks/train as `solar adapt` does it, and as published;
-then every photo of the validation sets, none of whose places the layer has seen, asks for the
-others, with and without the layer. Intervals are paired, over queries. The refusals are those of
+DIR (or SOLAR_DATA) holds buildings/val-0.tar, landmarks/val-0.tar and landmarks/distractors-0.tar.
+Photos are described at most 384 pixels wide or high; their indexes are kept in `--cache`. A layer
+is trained on the buildings as `solar adapt` does it, measured on buildings that it has not seen,
+and as published; then every photo of the landmarks asks for the others, with and without the layer:
+what other places lose or gain. Intervals are paired, over queries. The refusals are those of
 shuffled labels, of labels of few places, and of few photos a place.
 """
 
@@ -34,19 +34,16 @@ from solar.index import Index
 from solar.index.build import fill as filled
 from solar.models import RetrievalNet, retrieval_model
 from solar.training.adaptation import AdaptationSettings, trained_layer
+from solar.weights import DEFAULT
 
 PUBLISHED = AdaptationSettings(start="random", pull=0, epochs=5, scale=16)
-SETS = {
-    "landmarks val": ("landmarks", False),
-    "landmarks val, distractors": ("landmarks", True),
-    "buildings val": ("buildings", False),
-}
+SETS = {"landmarks": False, "landmarks, distractors": True}
 
 
 def main() -> None:
     """Describe what is not described yet, adapt, measure, write."""
     parser = photo_options(__doc__)
-    parser.add_argument("--model", default="solar-r18", help="a model's file or name")
+    parser.add_argument("--model", default=DEFAULT, help="a model's file or name")
     parser.add_argument("--cache", type=Path, required=True, help="keep indexes here")
     parser.add_argument("--output", type=Path, help="keep the adapted model here")
     options = parsed(parser)
@@ -63,7 +60,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     """Everything that is told of a model."""
     plain = retrieval_model(options.model)
     indexes = dict(described(plain, options.data, options.cache))
-    train = indexes["train"]
+    train = indexes["buildings"]
     start = time.perf_counter()
     found = solar.adapt(train, output=options.output, model=plain)
     seconds = time.perf_counter() - start
@@ -82,7 +79,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
 def described(net: RetrievalNet, data: Path, cache: Path) -> Iterator[tuple[str, Index]]:
     """The indexes of all sets."""
     cache.mkdir(parents=True, exist_ok=True)
-    for name in ("train", "landmarks", "buildings"):
+    for name in ("buildings", "landmarks"):
         *photos, others = (data / shard for shard in shards(name))
         yield name, filled(cache / f"{name}.solar", find_photos(photos), model=net, size=SIZE)
     place = cache / "distractors.solar"
@@ -99,8 +96,8 @@ def compared(
 ) -> dict[str, dict[str, float]]:
     """The mAP without and with a layer on every set, in percent, and the difference."""
     report = {}
-    for title, (name, harder) in SETS.items():
-        index = indexes[name]
+    index = indexes["landmarks"]
+    for title, harder in SETS.items():
         two = [
             evaluate_labels(
                 adapted(net, np.asarray(index.vectors)),
@@ -160,7 +157,7 @@ def gains(report: Mapping[str, Any]) -> str:
     head = ["mAP", report["model"], "adapted", "gain (95 % interval)", "as published"]
     lines = [head, ["---", "---:", "---:", "---:", "---:"]]
     found = report["adapt"]
-    own = f"landmarks train, held-out places ({found['places']})"
+    own = f"buildings, held-out places ({found['places']})"
     lines.append([own, *cells(found), ""])
     for title, ours in report["adapted"].items():
         lines.append([title, *cells(ours), f"{report['published'][title]['gain']:+.1f}"])

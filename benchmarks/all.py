@@ -127,8 +127,8 @@ feedback-buildings, of solar-lite0
         {result}
 locate-buildings, of solar-lite0
     locate.py --data {data} --queries 400 --cache {work}/locate --json {result}
-adapt, of solar-r18
-    adapt.py --data {data} --model solar-r18 --cache {work}/adapt --json {result}
+adapt, of solar-lite0
+    adapt.py --data {data} --cache {work}/adapt --json {result}
 explain, of solar-r18, gpu
     explain.py --data {data} --json {result}
 # keypoints

@@ -52,7 +52,7 @@ def test_reports_lie_beside_the_index_and_one_of_new_photos_replaces_no_other(
     report, new = tmp_path / "photos.duplicates.json", tmp_path / "photos.duplicates-new.json"
     compared = DuplicateReport.read(report).photos
     assert capsys.readouterr().out.splitlines() == [
-        f"Groups: 1 exact; 1 of {compared} photos are copies or crops → {report}",
+        f"Groups: 1 exact; 1 of {compared} photos may be removed → {report}",
         f"Page → {page}",
         f"`solar serve {place}` shows them in the browser.",
     ]
@@ -83,10 +83,11 @@ def test_files_that_cannot_be_read_are_listed(
         run("photos", "--new", "--model", "solar-r18")
 
 
-def test_paths_are_printed_for_other_tools(
-    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_paths_are_printed_for_other_tools_and_no_report_is_replaced(
+    index: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(index, "-o", tmp_path / "report.json", "--kinds", "crop", "--print", "rest", "-0")
+    run(index, "--kinds", "crop", "--print", "rest", "-0")
+    assert not any(file.suffix == ".json" for file in index.parent.iterdir())
     path = capsys.readouterr().out.removesuffix("\0")
     assert Path(path) == index.parent / "photos" / "edited" / "03.jpg"
     assert Path(path).exists()  # nobody has deleted it

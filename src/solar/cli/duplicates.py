@@ -1,6 +1,7 @@
 """`solar duplicates`: copies, crops, bursts and photos of one place."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
@@ -45,7 +46,8 @@ def duplicates(
         kinds: Kinds of groups to report, separated by commas.
         new: Only report photos added to the index since the last report.
         keep: What to keep of copies: by evidence, or first the oldest, the largest, or folder:A,B.
-        listed: Print the paths of the copies to drop, or of the others, for other tools.
+        listed: Print the paths of the photos that may be removed, or of the others, for other
+            tools; no report is written without -o.
         null: With --print, end paths with NUL, for xargs -0.
     """
     from solar.index.sources import working_folder
@@ -56,6 +58,7 @@ def duplicates(
     assert min_score is not None
     settings = job.DuplicateSettings(wanted, k, min_score, new, keep)
     job.refuse_new(source, settings)
+    written = listed is None or output is not None
     output = output or printing.default_place(source, "duplicates-new" if new else "duplicates")
     refuse_places({"the report": output, "the table": csv, "the page": html})
     if json and listed:
@@ -66,7 +69,10 @@ def duplicates(
         )
         with steps() as progress:
             report = job.duplicates(found, settings, photos=photos, work=work, progress=progress)
-            report = report.write(output)
+            if written:
+                report = report.write(output)
+            else:
+                report = replace(report, groups=list(report))
     if csv is not None:
         report.write_csv(csv)
     if html is not None:
@@ -84,11 +90,10 @@ def duplicates(
     counts = Counter(group.kind for group in report)
     rest = sum(len(group.rest) for group in report)
     shown = ", ".join(f"{counts[kind]:,} {kind}" for kind in wanted if counts[kind]) or "none"
-    lines = [
-        f"Groups: {shown}; {rest:,} of {report.photos:,} photos are copies or crops → {output}"
-    ]
+    where = f" → {output}" if written else ""
+    lines = [f"Groups: {shown}; {rest:,} of {report.photos:,} photos may be removed{where}"]
     lines += [f"{what} → {file}" for what, file in (("Table", csv), ("Page", html)) if file]
-    if counts and (look := printing.how_to_look(source, "duplicates", output)):
+    if counts and written and (look := printing.how_to_look(source, "duplicates", output)):
         lines.append(look)
     for line in lines:
         (printing.say if listed else printing.show)(line)

@@ -90,7 +90,7 @@ def test_photos_added_replaced_and_removed(engine: AsmkFolder) -> None:
         check(hits, [pair for pair in expected(now, 103, 40) if pair[1] > 0])
         assert engine.check() == []
         engine.compact()
-    assert engine.info()["removed"] == 0
+    assert engine.info()["unused_rows"] == 0
     assert sorted(photo.path for batch in engine.photos() for photo in batch) == sorted(
         map(path, now)
     )

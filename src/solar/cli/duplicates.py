@@ -69,10 +69,7 @@ def duplicates(
         )
         with steps() as progress:
             report = job.duplicates(found, settings, photos=photos, work=work, progress=progress)
-            if written:
-                report = report.write(output)
-            else:
-                report = replace(report, groups=list(report))
+            report = report.write(output) if written else replace(report, groups=list(report))
     if csv is not None:
         report.write_csv(csv)
     if html is not None:

@@ -358,11 +358,11 @@ def check(index: options.IndexAddress) -> None:
 
 @app.command(epilog="Example: solar index compact photos.solar")
 def compact(index: options.IndexAddress) -> None:
-    """Reclaim space from removed photos and rebuild the search index."""
+    """Reclaim space from removed and changed photos and rebuild the search index."""
     with _opened(index) as opened:
-        removed = printing.counted(opened.info().get("removed", 0), "removed photo")
+        unused = printing.counted(opened.info().get("unused_rows", 0), "unused row")
         opened.compact()
-        printing.say(f"Compacted {index}: {len(opened):,} photos; {removed} forgotten.")
+        printing.say(f"Compacted {index}: {len(opened):,} photos; {unused} reclaimed.")
 
 
 @app.command(epilog="Example: solar index copy photos.solar milvus://localhost:19530/photos")

@@ -165,7 +165,7 @@ class FolderStorage(ABC, Generic[S]):
         facts = {
             "engine": self.engine,
             "photos": version.photos,
-            "removed": version.rows - version.photos,
+            "unused_rows": version.rows - version.photos,  # of removed and changed photos
             "version": version.number,
             "bytes": sum(files.values()),
         }

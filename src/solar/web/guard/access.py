@@ -77,11 +77,9 @@ class Keys:
         key = (parse_qs(query).get("k") or [""])[0]
         if picture and self._signed(signed_name(*picture.groups()), key):
             return
-        raise WebError(
-            401,
-            "This server needs a token: send it as `Authorization: Bearer …`.",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
+        wrong = "This token is wrong" if kind.lower() == "bearer" else "This server needs a token"
+        told = f"{wrong}: send the server's as `Authorization: Bearer …`."
+        raise WebError(401, told, headers={"WWW-Authenticate": "Bearer"})
 
     def _right(self, given: bytes, visitor: str) -> bool:
         self._guesses.spend(visitor, 1.0)

@@ -1,7 +1,6 @@
 """`solar duplicates`: copies, crops, bursts and photos of one place."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
@@ -69,7 +68,7 @@ def duplicates(
         )
         with steps() as progress:
             report = job.duplicates(found, settings, photos=photos, work=work, progress=progress)
-            report = report.write(output) if written else replace(report, groups=list(report))
+            report = report.write(output) if written else report.held()
     if csv is not None:
         report.write_csv(csv)
     if html is not None:

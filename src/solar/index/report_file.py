@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TextIO, TypeVar
@@ -88,6 +88,10 @@ class Report(Generic[G]):
                 out.write(("," if number else "") + "\n" + _json(group.to_dict()))
             out.write("\n" + _END + "\n")
         return self.read(path)
+
+    def held(self) -> Self:
+        """The same report with its groups in memory."""
+        return replace(self, groups=list(self.groups))
 
     def write_csv(self, path: str | Path) -> None:
         """Write a table with one row per photo; a SolarError if the disk is full or read-only."""

@@ -163,7 +163,7 @@ duplicates_edits, of solar-lite0
 duplicates_keep
     duplicates.py keep --photos {collections}/val --folder {work}/keep --count 1000
         --json {result}
-pairs, of solar-r18, quiet
+pairs, of solar-lite0, quiet
     pairs.py --vectors {vectors} --scene sceaux_castle={data}/scenes/sceaux_castle --scene
         sacre_coeur={data}/scenes/sacre_coeur --scene lund={lund} --k 2 3 5 8 --json {result}
 # training

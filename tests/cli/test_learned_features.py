@@ -23,8 +23,8 @@ QUERY = "landmark-001/view-000.jpg"
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Toy photos, a HOW network whose backbone is that of solar-r18, and an index by it."""
     home = tmp_path_factory.mktemp("how")
-    photos = toy.write(home / "photos", landmarks=3, views=3, size=(160, 120))
-    toy.write(home / "more", landmarks=1, views=1, size=(160, 120), first=40)
+    photos = toy.write(home / "photos", landmarks=3, views=3, size=(240, 180))
+    toy.write(home / "more", landmarks=1, views=1, size=(240, 180), first=40)
     net = RetrievalNet(
         RetrievalConfig("resnet18-conv4", pooling="how", whitening=False, scales=(1.0,))
     )

@@ -151,9 +151,13 @@ def test_a_new_method_is_searched_with(index: Index, toy: None) -> None:
         index.search(QUERY, rerank="sideways")
 
 
-def test_a_new_method_is_offered_by_the_command(folder: Path, toy: None) -> None:
+def test_all_methods_are_in_the_help_of_the_command() -> None:
     told = CliRunner().invoke(app, ["search", "--help"], env={"COLUMNS": "400"}).output
-    assert "toy: Turn the best five around." in " ".join(told.replace("│", " ").split())
+    help_text = " ".join(told.replace("│", " ").split())
+    assert all(f"{name}: {method.summary}" in help_text for name, method in METHODS.items())
+
+
+def test_a_new_method_is_offered_by_the_command(folder: Path, toy: None) -> None:
     arguments = ["search", str(folder), "name:3.jpg", "-k", "5", "--json"]
     plain, turned = (
         [hit["path"] for hit in json.loads(CliRunner().invoke(app, given).stdout)]

@@ -103,7 +103,7 @@ _BODIES = {
         "filter": {"search": "a", "label": "b", "min_score": 0.5},
     },
     "AttentionRequest": {"photo": "q-Zk3vYw8t", "x": 1.5, "y": 2, "layer": 5, "model": None},
-    "MatchRequest": {"a": "1", "b": "2", "box": [0, 0, 10, 10]},
+    "PairRequest": {"a": "1", "b": "2", "box": [0, 0, 10, 10]},
 }  # fmt: skip
 
 

@@ -203,8 +203,7 @@ def test_a_token_lets_in_and_photos_can_be_added(
     page.get_by_role("button", name="Continue").click()
     image = page.locator(".browse .card img").first
     image.wait_for()
-    page.wait_for_load_state("networkidle")
-    assert image.evaluate("one => one.naturalWidth") > 0
+    assert image.evaluate("one => one.decode().then(() => one.naturalWidth)") > 0
 
     page.get_by_role("link", name="Add", exact=True).click()
     (tmp_path / "letter.jpg").write_text("Dear browser")
